@@ -1,0 +1,345 @@
+//===- operations of the mp dialect ----------------------------------------===//
+#ifndef GOSSAMER_IR_MPOPS_TD
+#define GOSSAMER_IR_MPOPS_TD
+
+include "gossamer/ir/MpDialect.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Mp_Op<string mnemonic, list<Trait> traits = []> :
+    Op<Mp_Dialect, mnemonic, traits>;
+
+/// A table: rows of a graph, or one row shared by all (no encoding).
+def Mp_Table : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
+
+//===- between nodes and edges ---------------------------------------------===//
+
+def Mp_GatherOp : Mp_Op<"gather", [Pure]> {
+  let summary = "copy a node row onto every edge that touches the node";
+  let description = [{
+    Row `e` of the result is the row of `nodes` at the chosen end of edge `e`.
+
+    ```mlir
+    %m = mp.gather src %x : tensor<?x64xf32, #mp.rows<0, node>>
+                         -> tensor<?x64xf32, #mp.rows<0, edge>>
+    ```
+
+    `nodes` has kind `node`, or the kind named by `end`. Everything but the
+    kind is equal in both types.
+  }];
+  let arguments = (ins Mp_End:$end, Mp_Table:$nodes);
+  let results = (outs Mp_Table:$edges);
+  let assemblyFormat = "$end $nodes attr-dict `:` type($nodes) `->` type($edges)";
+  let hasVerifier = 1;
+}
+
+def Mp_ReduceOp : Mp_Op<"reduce", [Pure]> {
+  let summary = "combine the edge rows that meet at a node";
+  let description = [{
+    Row `v` of the result combines the rows of `edges` whose `end` is `v`, in
+    order of edge id. A node without such edges gets 0, whatever the kind.
+
+    ```mlir
+    %h = mp.reduce sum dst %m : tensor<?x64xf32, #mp.rows<0, edge>>
+                             -> tensor<?x64xf32, #mp.rows<0, node>>
+    ```
+
+    max and min propagate NaN, as torch's do. Integer sums wrap.
+  }];
+  let arguments = (ins Mp_ReduceKind:$kind, Mp_End:$end, Mp_Table:$edges);
+  let results = (outs Mp_Table:$nodes);
+  let assemblyFormat = "$kind $end $edges attr-dict `:` type($edges) `->` type($nodes)";
+  let hasVerifier = 1;
+}
+
+def Mp_SoftmaxOp : Mp_Op<"softmax", [Pure, SameOperandsAndResultType]> {
+  let summary = "normalise edge rows over the edges that meet at a node";
+  let description = [{
+    For each node and feature: exp(x - max) / sum(exp(x - max)) over the edges
+    whose `end` is that node.
+
+    ```mlir
+    %a = mp.softmax dst %e : tensor<?x4x1xf32, #mp.rows<0, edge>>
+    ```
+  }];
+  let arguments = (ins Mp_End:$end, Mp_Table:$edges);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$end $edges attr-dict `:` type($edges)";
+  let hasVerifier = 1;
+}
+
+def Mp_MailboxOp : Mp_Op<"mailbox", [Pure]> {
+  let summary = "the messages of each node, on a ragged axis 1";
+  let description = [{
+    What a reduce UDF sees: slot `d` of row `v` is the `d`-th edge row, in
+    order of edge id, whose destination is `v`.
+
+    ```mlir
+    %b = mp.mailbox %m : tensor<?x64xf32, #mp.rows<0, edge>>
+                      -> tensor<?x?x64xf32, #mp.rows<0, mailbox>>
+    ```
+
+    resolve-mailbox removes it.
+  }];
+  let arguments = (ins Mp_Table:$edges);
+  let results = (outs Mp_Table:$slots);
+  let assemblyFormat = "$edges attr-dict `:` type($edges) `->` type($slots)";
+  let hasVerifier = 1;
+}
+
+def Mp_DegreeOp : Mp_Op<"degree", [Pure]> {
+  let summary = "how many edges meet at each node";
+  let description = [{
+    ```mlir
+    %d = mp.degree dst : tensor<?xi64, #mp.rows<0, node>>
+    ```
+  }];
+  let arguments = (ins Mp_End:$end);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$end attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_FillIsolatedOp : Mp_Op<"fill_isolated", [Pure]> {
+  let summary = "give nodes without edges a fixed value";
+  let description = [{
+    Rows of `nodes` at which no edge ends (`end`) become `value`; the others
+    stay. DGL calls a reduce UDF only for nodes that got a message and fills
+    the rest with the field's initializer: this op ends every UDF reduction,
+    and nothing moves across it.
+
+    ```mlir
+    %h = mp.fill_isolated dst %y, 0.0 : tensor<?x64xf32, #mp.rows<0, node>>
+    ```
+  }];
+  let arguments = (ins Mp_End:$end, Mp_Table:$nodes, TypedAttrInterface:$value);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$end $nodes `,` $value attr-dict `:` type($nodes) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_PrefixOp : Mp_Op<"prefix", [Pure]> {
+  let summary = "the same rows, or the first of them, seen as another row set";
+  let description = [{
+    Row `i` of the result is row `i` of `rows`. The row sets are known to
+    agree: the destinations of a block are its first sources, two relations
+    share a node type, the destinations of one block are the sources of the
+    next. The runtime checks that there are enough rows.
+
+    ```mlir
+    %d = mp.prefix %s : tensor<?x64xf32, #mp.rows<0, src>>
+                     -> tensor<?x64xf32, #mp.rows<0, dst>>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$rows);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$rows attr-dict `:` type($rows) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===- along the features --------------------------------------------------===//
+
+def Mp_FillOp : Mp_Op<"fill", [Pure]> {
+  let summary = "one constant in every place";
+  let description = [{
+    ```mlir
+    %c = mp.fill 0.5 : f32 : tensor<?x64xf32, #mp.rows<0, edge>>
+    ```
+  }];
+  let arguments = (ins TypedAttrInterface:$value);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_BroadcastOp : Mp_Op<"broadcast", [Pure]> {
+  let summary = "repeat values along axes of size 1, or for every row";
+  let description = [{
+    Two forms. Without row change, ranks are equal and axes of size 1 are
+    repeated, as in torch; a table without rows is aligned with the trailing
+    axes and repeated for every row and every missing axis.
+
+    ```mlir
+    %a = mp.broadcast %s : tensor<?x4x1xf32, #mp.rows<0, edge>>
+                        -> tensor<?x4x16xf32, #mp.rows<0, edge>>
+    %b = mp.broadcast %bias : tensor<64xf32> -> tensor<?x64xf32, #mp.rows<0, node>>
+    ```
+
+    Into a mailbox, a destination row (axis 1 of size 1) is repeated for each
+    of its messages.
+
+    ```mlir
+    %v = mp.broadcast %x : tensor<?x1x64xf32, #mp.rows<0, node>>
+                        -> tensor<?x?x64xf32, #mp.rows<0, mailbox>>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$input);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_ReshapeOp : Mp_Op<"reshape", [Pure]> {
+  let summary = "the same values under other feature axes";
+  let description = [{
+    Row-major order of the features is kept; the row axis (and the ragged axis
+    of a mailbox) stays first.
+
+    ```mlir
+    %h = mp.reshape %x : tensor<?x64xf32, #mp.rows<0, node>>
+                      -> tensor<?x4x16xf32, #mp.rows<0, node>>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$input);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_TransposeOp : Mp_Op<"transpose", [Pure]> {
+  let summary = "permute feature axes";
+  let description = [{
+    Axis `i` of the result is axis `permutation[i]` of `input`. Row axes (and
+    the ragged axis of a mailbox) stay in place.
+
+    ```mlir
+    %t = mp.transpose %w [1, 0] : tensor<16x64xf32> -> tensor<64x16xf32>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$input, DenseI64ArrayAttr:$permutation);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$input $permutation attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_SliceOp : Mp_Op<"slice", [Pure]> {
+  let summary = "a range of one feature axis";
+  let description = [{
+    Elements `offset`, `offset + stride`, ... of `axis`, as many as the
+    result has. `axis` counts all axes of the tensor, rows included, and is
+    never a row axis.
+
+    ```mlir
+    %l = mp.slice %w axis 1 from 0 by 1 : tensor<1x128xf32> -> tensor<1x64xf32>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$input, I64Attr:$axis, I64Attr:$offset,
+                       I64Attr:$stride);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $input `axis` $axis `from` $offset `by` $stride attr-dict `:`
+    type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Mp_ConcatOp : Mp_Op<"concat", [Pure]> {
+  let summary = "tables side by side along a feature axis";
+  let description = [{
+    ```mlir
+    %z = mp.concat %a, %b axis 1
+      : tensor<?x64xf32, #mp.rows<0, edge>>, tensor<?x32xf32, #mp.rows<0, edge>>
+     -> tensor<?x96xf32, #mp.rows<0, edge>>
+    ```
+  }];
+  let arguments = (ins Variadic<Mp_Table>:$inputs, I64Attr:$axis);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $inputs `axis` $axis attr-dict `:` type($inputs) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Mp_ReduceAxisOp : Mp_Op<"reduce_axis", [Pure]> {
+  let summary = "combine the values along one axis of each row";
+  let description = [{
+    The axis is dropped. It counts all axes, rows included, and is never
+    the row axis; on a mailbox axis 1 is the messages (resolve-mailbox makes
+    it a `reduce`).
+
+    ```mlir
+    %n = mp.reduce_axis sum %x axis 2 : tensor<?x4x16xf32, #mp.rows<0, edge>>
+                                     -> tensor<?x4xf32, #mp.rows<0, edge>>
+    ```
+  }];
+  let arguments = (ins Mp_ReduceKind:$kind, Mp_Table:$input, I64Attr:$axis);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $kind $input `axis` $axis attr-dict `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Mp_SoftmaxAxisOp : Mp_Op<"softmax_axis", [Pure, SameOperandsAndResultType]> {
+  let summary = "normalise along one axis of each row";
+  let description = [{
+    ```mlir
+    %a = mp.softmax_axis %s axis 1 : tensor<?x?x1xf32, #mp.rows<0, mailbox>>
+    ```
+
+    On a mailbox, axis 1 is over the messages (resolve-mailbox makes it
+    a `softmax`). On a feature axis it is decomposed by resolve-mailbox into
+    max, exp, sum and divide.
+  }];
+  let arguments = (ins Mp_Table:$input, I64Attr:$axis);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$input `axis` $axis attr-dict `:` type($input)";
+  let hasVerifier = 1;
+}
+
+def Mp_LinearOp : Mp_Op<"linear", [Pure]> {
+  let summary = "multiply the last axis of each row by a matrix";
+  let description = [{
+    `result[..., o] = sum_k input[..., k] * weight[k, o]`. `weight` has no
+    rows. `input` may be without rows too: a product of parameters.
+
+    ```mlir
+    %y = mp.linear %x, %w : tensor<?x64xf32, #mp.rows<0, node>>, tensor<64x16xf32>
+                         -> tensor<?x16xf32, #mp.rows<0, node>>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$input, Mp_Table:$weight);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $input `,` $weight attr-dict `:` type($input) `,` type($weight) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+//===- kernels -------------------------------------------------------------===//
+
+def Mp_KernelOp : Mp_Op<"kernel", [IsolatedFromAbove, SingleBlock, Pure]> {
+  let summary = "one pass over the rows of a node set and their edges";
+  let description = [{
+    Made by form-kernels. The body is ordinary mp ops; its block arguments
+    are the kernel's inputs. It runs once per row of the row set
+    `#mp.rows<graph, kind>`, independently of all other rows:
+
+    - `kind` src, dst or node, `end` dst: rows are destinations; edge tables
+      are visited through the in-edges of the row. `end` src: rows are sources
+      and edges are the row's out-edges.
+    - a gather from the other end reads a kernel input, never a value computed
+      in the body; a gather from the kernel's own end is the row itself.
+
+    ```mlir
+    %h = mp.kernel over <0, node> by dst (%m = %x : tensor<...>) -> tensor<...> {
+      ...
+      mp.yield %r : tensor<...>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Mp_Table>:$inputs, Mp_RowsAttr:$rows, Mp_End:$end);
+  let results = (outs Variadic<Mp_Table>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Mp_YieldOp : Mp_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "the tables a kernel writes";
+  let arguments = (ins Variadic<Mp_Table>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+#endif

@@ -1,0 +1,86 @@
+// A compiled region: what it reads, the steps it takes, what it returns, and
+// the machine code of its kernels. Immutable once built; knows neither LLVM nor
+// torch.
+#ifndef GOSSAMER_PROGRAM_PROGRAM_H
+#define GOSSAMER_PROGRAM_PROGRAM_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gossamer {
+
+enum class DType : uint8_t { F32, F64, I32, I64, Bool };
+
+/// Which rows a table has; None is a parameter.
+enum class RowSet : uint8_t { None, Src, Dst, Node, Edge };
+
+/// The end of the edges by which a kernel visits a row's edges.
+enum class VisitBy : uint8_t { Dst, Src };
+
+struct ValueInfo {
+  DType dtype = DType::F32;
+  RowSet rows = RowSet::None;
+  uint32_t graph = 0;            // index of the graph argument
+  std::vector<int64_t> features; // axes after the row axis, or all axes
+  std::string name;              // for messages: the user's field, or empty
+};
+
+/// Rows [0, n) of `rows` of `graph`, by one generated kernel.
+struct KernelStep {
+  std::string symbol;
+  RowSet rows = RowSet::Node;
+  uint32_t graph = 0;
+  VisitBy visitBy = VisitBy::Dst;
+  bool usesEdges = true;        // false: the graph arrays may be null
+  std::vector<uint32_t> inputs; // value ids, in the order of GsKernelCall
+  std::vector<uint32_t> outputs;
+  int64_t scratchBytes = 0;          // per thread
+  int64_t scratchBytesPerDegree = 0; // times maxDegree, per thread
+};
+
+/// output[r, o] = sum_k input[r, k] * weight[k, o]. Leading axes of `input`
+/// are flattened into r.
+struct GemmStep {
+  uint32_t input = 0;
+  uint32_t weight = 0;
+  uint32_t output = 0;
+};
+
+/// A strided view of a table without rows, or of the features of one with
+/// rows: shape and strides count elements after the row axis.
+struct ViewStep {
+  uint32_t source = 0;
+  uint32_t output = 0;
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+};
+
+/// The first rows of a table, seen as rows of another set.
+struct PrefixStep {
+  uint32_t source = 0;
+  uint32_t output = 0;
+};
+
+struct Step {
+  enum class Kind : uint8_t { Kernel, Gemm, View, Prefix } kind;
+  KernelStep kernel;
+  GemmStep gemm;
+  ViewStep view;
+  PrefixStep prefix;
+};
+
+struct Program {
+  std::vector<ValueInfo> values;
+  std::vector<uint32_t> inputs;  // value ids, in call order
+  std::vector<uint32_t> outputs; // value ids, in return order
+  std::vector<Step> steps;
+  uint32_t graphs = 1;      // number of graph arguments
+  bool wideIndex = false;   // int64 graph arrays
+  std::string cpu;          // what the code needs, e.g. "znver4"
+  std::vector<uint8_t> code; // relocatable object; may be empty
+};
+
+} // namespace gossamer
+
+#endif

@@ -3,10 +3,10 @@
 #
 #   set(LLVM_TARGET_DEFINITIONS MpOps.td)
 #   mlir_tablegen(MpOps.h.inc -gen-op-decls)       in the build tree, beside MpOps.td
-#   add_public_tablegen_target(gossamer_ir_tablegen)
-#   gossamer_add_library(gossamer_ir STATIC MpDialect.cpp)
-#   gossamer_use_mlir(gossamer_ir)
-#   add_dependencies(gossamer_ir gossamer_ir_tablegen)
+#   add_public_tablegen_target(GossamerIRTableGen)
+#   add_library(GossamerIR STATIC MpDialect.cpp)
+#   gossamer_use_mlir(GossamerIR)
+#   add_dependencies(GossamerIR GossamerIRTableGen)
 
 if(NOT MLIR_DIR AND EXISTS "/usr/lib/llvm-22/lib/cmake/mlir")
   set(MLIR_DIR "/usr/lib/llvm-22/lib/cmake/mlir" CACHE PATH "Folder of MLIRConfig.cmake")
@@ -21,9 +21,11 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
-# mlir-tblgen takes its include path from this property.
-include_directories("${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
+# A property of the folder, because mlir-tblgen takes its include path from there.
 include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+
+# An installed library finds LLVM where the build found it.
+set(CMAKE_INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
 
 add_library(gossamer_mlir INTERFACE)
 target_compile_options(gossamer_mlir INTERFACE

@@ -1,54 +1,38 @@
-# How a target of this project is declared.
+# How a target of this project is declared. Flags and the include path (the
+# repository and, for generated files, the build folder) hold for every target.
 #
-#   gossamer_add_library(gossamer_program STATIC Save.cpp Load.cpp)
-#   target_link_libraries(gossamer_program PUBLIC gossamer_ir)
-#   gossamer_add_unit_test(program_test ProgramTest.cpp LIBS gossamer_program)
+#   add_library(GossamerProgram STATIC Save.cpp Load.cpp)
+#   target_link_libraries(GossamerRuntime PUBLIC GossamerProgram Threads::Threads)
+#   gossamer_add_shared_library(gossamer_torch Operators.cpp)
+#   gossamer_add_unit_test(program_test ProgramTest.cpp LIBS GossamerProgram)
 #
-# Files on MLIR say gossamer_use_mlir(<target>) (GossamerMlir.cmake); the torch
+# Targets on MLIR say gossamer_use_mlir(<target>) (GossamerMlir.cmake); the torch
 # operators say gossamer_use_torch(<target>) (GossamerTorch.cmake).
 
-# Flags that every target of ours has, and the include path: the repository and,
-# for generated files, the build folder.
-add_library(gossamer_options INTERFACE)
-target_include_directories(gossamer_options INTERFACE
-  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
-  "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>")
-target_compile_options(gossamer_options INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter)
+include_directories("${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
+add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter)
 if(GOSSAMER_ASSERTIONS)
-  target_compile_options(gossamer_options INTERFACE -UNDEBUG)
+  add_compile_options(-UNDEBUG)
 endif()
 if(GOSSAMER_SANITIZE)
   # -fno-rtti and the vptr check exclude each other.
-  target_compile_options(gossamer_options INTERFACE
-    "-fsanitize=${GOSSAMER_SANITIZE}" -fno-sanitize=vptr
+  add_compile_options("-fsanitize=${GOSSAMER_SANITIZE}" -fno-sanitize=vptr
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(gossamer_options INTERFACE "-fsanitize=${GOSSAMER_SANITIZE}")
+  add_link_options("-fsanitize=${GOSSAMER_SANITIZE}")
 endif()
 
 find_package(Threads REQUIRED)
 
-# gossamer_add_library(<name> <STATIC|SHARED|MODULE> <source>...)
-function(gossamer_add_library name kind)
-  add_library(${name} ${kind} ${ARGN})
-  target_link_libraries(${name} PRIVATE "$<BUILD_INTERFACE:gossamer_options>")
-  target_include_directories(${name} PUBLIC
-    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
-    "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>")
-endfunction()
-
 # gossamer_add_shared_library(<name> <source>...): one of the two libraries that
 # the Python package loads; it lands in <build>/lib and in the package.
 function(gossamer_add_shared_library name)
-  gossamer_add_library(${name} SHARED ${ARGN})
+  add_library(${name} SHARED ${ARGN})
   # An undefined symbol is an error here, not at load time on a user's machine.
   # Sanitised code gets its runtime from the executable.
   if(NOT GOSSAMER_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
   endif()
   target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
-  # The library is called what the target is called: gossamer_torch gives
-  # libgossamer_torch.so.
   set_target_properties(${name} PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
   install(TARGETS ${name} LIBRARY DESTINATION gossamer/lib COMPONENT package)
@@ -57,7 +41,6 @@ endfunction()
 # gossamer_add_executable(<name> <source>...): a tool, in <build>/bin.
 function(gossamer_add_executable name)
   add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE gossamer_options)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 endfunction()
@@ -71,7 +54,7 @@ function(gossamer_add_unit_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LIBS")
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE
-    gossamer_options ${ARG_LIBS} GTest::gtest GTest::gtest_main Threads::Threads)
+    ${ARG_LIBS} GTest::gtest GTest::gtest_main Threads::Threads)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
   add_test(NAME ${name} COMMAND ${name})

@@ -26,7 +26,9 @@ struct ValueInfo {
   std::string name;              // for messages: the user's field, or empty
 };
 
-/// Rows [0, n) of `rows` of `graph`, by one generated kernel.
+/// Rows [0, n) of `rows` of `graph`, by one generated kernel; row set None is
+/// one row. The kernel gets dense tables. Results have the rows of the kernel,
+/// or are edge tables of its graph.
 struct KernelStep {
   std::string symbol;
   RowSet rows = RowSet::Node;
@@ -40,7 +42,8 @@ struct KernelStep {
 };
 
 /// output[r, o] = sum_k input[r, k] * weight[k, o]. Leading axes of `input`
-/// are flattened into r.
+/// are flattened into r; `weight` has two axes and no rows. Either may be a
+/// view: a transposed weight costs nothing.
 struct GemmStep {
   uint32_t input = 0;
   uint32_t weight = 0;
@@ -48,7 +51,10 @@ struct GemmStep {
 };
 
 /// A strided view of a table without rows, or of the features of one with
-/// rows: shape and strides count elements after the row axis.
+/// rows: shape and strides count elements after the row axis, in the row-major
+/// order of the source's own features, whether or not the source is a view
+/// itself. A step can so be written from its source's type alone; the runtime
+/// composes views of views and copies only where no strides express the result.
 struct ViewStep {
   uint32_t source = 0;
   uint32_t output = 0;
@@ -63,7 +69,7 @@ struct PrefixStep {
 };
 
 struct Step {
-  enum class Kind : uint8_t { Kernel, Gemm, View, Prefix } kind;
+  enum class Kind : uint8_t { Kernel, Gemm, View, Prefix } kind = Kind::Kernel;
   KernelStep kernel;
   GemmStep gemm;
   ViewStep view;
@@ -76,8 +82,10 @@ struct Program {
   std::vector<uint32_t> outputs; // value ids, in return order
   std::vector<Step> steps;
   uint32_t graphs = 1;      // number of graph arguments
-  bool wideIndex = false;   // int64 graph arrays
-  std::string cpu;          // what the code needs, e.g. "znver4"
+  bool wideIndex = false;    // int64 graph arrays
+  std::string cpu; // what the code needs, comma separated: levels such as
+                   // x86-64-v3 and features such as avx2 are checked before
+                   // the code is mapped; other words only inform
   std::vector<uint8_t> code; // relocatable object; may be empty
 };
 

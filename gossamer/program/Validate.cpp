@@ -1,0 +1,259 @@
+#include "gossamer/program/Validate.h"
+
+namespace gossamer {
+
+int64_t rowElements(const ValueInfo &value) {
+  int64_t elements = 1;
+  for (int64_t extent : value.features)
+    elements *= extent;
+  return elements;
+}
+
+int64_t elementBytes(DType dtype) {
+  switch (dtype) {
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::F64:
+  case DType::I64:
+    return 8;
+  case DType::Bool:
+    return 1;
+  }
+  return 0;
+}
+
+const char *dtypeName(DType dtype) {
+  switch (dtype) {
+  case DType::F32:
+    return "float32";
+  case DType::F64:
+    return "float64";
+  case DType::I32:
+    return "int32";
+  case DType::I64:
+    return "int64";
+  case DType::Bool:
+    return "bool";
+  }
+  return "unknown dtype";
+}
+
+const char *rowSetName(RowSet rows) {
+  switch (rows) {
+  case RowSet::None:
+    return "no rows";
+  case RowSet::Src:
+    return "source nodes";
+  case RowSet::Dst:
+    return "destination nodes";
+  case RowSet::Node:
+    return "nodes";
+  case RowSet::Edge:
+    return "edges";
+  }
+  return "unknown rows";
+}
+
+namespace {
+
+/// Bounds every product of extents and strides that the runtime forms.
+constexpr int64_t kMaxRowElements = int64_t(1) << 40;
+constexpr int64_t kMaxScratchBytes = int64_t(1) << 40;
+
+template <typename... Parts> Error malformed(const Parts &...parts) {
+  return makeError(ErrorCode::Corrupt, "malformed program: ", parts...);
+}
+
+class Validator {
+public:
+  explicit Validator(const Program &program)
+      : program(program), defined(program.values.size(), false) {}
+
+  Status run() {
+    if (Status s = checkValues(); !s.ok())
+      return s;
+    for (uint32_t id : program.inputs)
+      if (Status s = define(id); !s.ok())
+        return s;
+    for (size_t i = 0; i < program.steps.size(); ++i)
+      if (Status s = checkStep(program.steps[i]); !s.ok())
+        return makeError(s.error().code, s.error().text, " (step ", i, ")");
+    return useAll(program.outputs);
+  }
+
+private:
+  Status checkValues() {
+    for (size_t i = 0; i < program.values.size(); ++i) {
+      const ValueInfo &value = program.values[i];
+      if (value.rows != RowSet::None && value.graph >= program.graphs)
+        return malformed("value ", i, " is on graph ", value.graph, " of ",
+                         program.graphs);
+      int64_t elements = 1;
+      for (int64_t extent : value.features) {
+        if (extent < 0 || extent > kMaxRowElements)
+          return malformed("value ", i, " has an axis of ", extent);
+        if (extent > 0 && elements > kMaxRowElements / extent)
+          return malformed("value ", i, " has too many elements in a row");
+        elements *= extent;
+      }
+    }
+    return {};
+  }
+
+  Status define(uint32_t id) {
+    if (id >= program.values.size())
+      return malformed("value ", id, " does not exist");
+    if (defined[id])
+      return malformed("value ", id, " is defined twice");
+    defined[id] = true;
+    return {};
+  }
+
+  Status use(uint32_t id) {
+    if (id >= program.values.size())
+      return malformed("value ", id, " does not exist");
+    if (!defined[id])
+      return malformed("value ", id, " is used before it is defined");
+    return {};
+  }
+
+  Status useAll(const std::vector<uint32_t> &ids) {
+    for (uint32_t id : ids)
+      if (Status s = use(id); !s.ok())
+        return s;
+    return {};
+  }
+
+  Status checkStep(const Step &step) {
+    switch (step.kind) {
+    case Step::Kind::Kernel:
+      return checkKernel(step.kernel);
+    case Step::Kind::Gemm:
+      return checkGemm(step.gemm);
+    case Step::Kind::View:
+      return checkView(step.view);
+    case Step::Kind::Prefix:
+      return checkPrefix(step.prefix);
+    }
+    return malformed("unknown kind of step");
+  }
+
+  Status checkKernel(const KernelStep &step) {
+    if (step.symbol.empty())
+      return malformed("a kernel has no symbol");
+    if (step.rows != RowSet::None && step.graph >= program.graphs)
+      return malformed("kernel ", step.symbol, " is on graph ", step.graph,
+                       " of ", program.graphs);
+    if (step.scratchBytes < 0 || step.scratchBytes > kMaxScratchBytes ||
+        step.scratchBytesPerDegree < 0 ||
+        step.scratchBytesPerDegree > kMaxScratchBytes)
+      return malformed("kernel ", step.symbol, " asks for ", step.scratchBytes,
+                       " + ", step.scratchBytesPerDegree,
+                       " per degree bytes of scratch");
+    RowSet end = step.visitBy == VisitBy::Dst ? RowSet::Dst : RowSet::Src;
+    if (step.usesEdges && step.rows != end && step.rows != RowSet::Node)
+      return malformed("kernel ", step.symbol, " visits ", rowSetName(step.rows),
+                       " by the edges of ", rowSetName(end));
+    if (Status s = useAll(step.inputs); !s.ok())
+      return s;
+    for (uint32_t id : step.outputs) {
+      if (Status s = define(id); !s.ok())
+        return s;
+      if (!writes(step, program.values[id]))
+        return malformed("kernel ", step.symbol, " over ", rowSetName(step.rows),
+                         " writes a table of ",
+                         rowSetName(program.values[id].rows));
+    }
+    return {};
+  }
+
+  static bool writes(const KernelStep &step, const ValueInfo &table) {
+    if (table.rows == RowSet::None || step.rows == RowSet::None)
+      return table.rows == step.rows;
+    if (table.graph != step.graph)
+      return false;
+    return table.rows == step.rows ||
+           (table.rows == RowSet::Edge && step.usesEdges);
+  }
+
+  Status checkGemm(const GemmStep &step) {
+    if (Status s = useAll({step.input, step.weight}); !s.ok())
+      return s;
+    if (Status s = define(step.output); !s.ok())
+      return s;
+    const ValueInfo &input = program.values[step.input];
+    const ValueInfo &weight = program.values[step.weight];
+    const ValueInfo &output = program.values[step.output];
+    if (input.dtype != DType::F32 && input.dtype != DType::F64)
+      return malformed("gemm of ", dtypeName(input.dtype));
+    if (weight.dtype != input.dtype || output.dtype != input.dtype)
+      return malformed("gemm of ", dtypeName(input.dtype), " and ",
+                       dtypeName(weight.dtype), " into ",
+                       dtypeName(output.dtype));
+    if (weight.rows != RowSet::None || weight.features.size() != 2)
+      return malformed("gemm weight is not a matrix without rows");
+    std::vector<int64_t> expected = input.features;
+    if (expected.empty() || expected.back() != weight.features[0])
+      return malformed("gemm weight has ", weight.features[0],
+                       " rows, which is not the last axis of the input");
+    expected.back() = weight.features[1];
+    if (output.features != expected || !sameRows(output, input))
+      return malformed("gemm output does not have the shape of the product");
+    return {};
+  }
+
+  static bool sameRows(const ValueInfo &a, const ValueInfo &b) {
+    return a.rows == b.rows && (a.rows == RowSet::None || a.graph == b.graph);
+  }
+
+  Status checkView(const ViewStep &step) {
+    if (Status s = use(step.source); !s.ok())
+      return s;
+    if (Status s = define(step.output); !s.ok())
+      return s;
+    const ValueInfo &source = program.values[step.source];
+    const ValueInfo &output = program.values[step.output];
+    if (output.dtype != source.dtype || !sameRows(output, source))
+      return malformed("a view changes dtype or rows");
+    if (step.strides.size() != output.features.size())
+      return malformed("a view of ", output.features.size(), " axes has ",
+                       step.strides.size(), " strides");
+    if (rowElements(output) == 0)
+      return {};
+    int64_t elements = rowElements(source), last = step.offset;
+    bool inside = step.offset >= 0 && step.offset < elements;
+    for (size_t i = 0; inside && i < step.strides.size(); ++i) {
+      int64_t extent = output.features[i], stride = step.strides[i];
+      inside = stride >= 0 &&
+               (extent == 1 || stride <= (elements - 1 - last) / (extent - 1));
+      last += inside ? stride * (extent - 1) : 0;
+    }
+    if (!inside)
+      return malformed("a view leaves its source of ", elements, " elements");
+    return {};
+  }
+
+  Status checkPrefix(const PrefixStep &step) {
+    if (Status s = use(step.source); !s.ok())
+      return s;
+    if (Status s = define(step.output); !s.ok())
+      return s;
+    const ValueInfo &source = program.values[step.source];
+    const ValueInfo &output = program.values[step.output];
+    if (source.rows == RowSet::None || output.rows == RowSet::None)
+      return malformed("a prefix of a table without rows");
+    if (output.dtype != source.dtype || output.features != source.features)
+      return malformed("a prefix changes dtype or features");
+    return {};
+  }
+
+  const Program &program;
+  std::vector<bool> defined;
+};
+
+} // namespace
+
+Status validate(const Program &program) { return Validator(program).run(); }
+
+} // namespace gossamer

@@ -1,0 +1,247 @@
+"""Which edges there are: one relation of a graph, immutable and shared by every view of it.
+
+A `Structure` is a list of edges (COO, in edge-id order). Compressed forms are built when first asked
+for and kept. Changing a graph makes a new `Structure`, so nothing derived from one is ever stale.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .errors import GraphError
+
+_INT32_LIMIT = 2**31
+
+
+class Csr(NamedTuple):
+    """Compressed rows. Row `r` holds entries `offsets[r]` to `offsets[r + 1]`, by ascending edge id.
+
+    All three are int32 when the numbers of nodes and edges are below 2**31, else int64.
+    """
+
+    offsets: Tensor  #: (num_rows + 1,)
+    neighbors: Tensor  #: (num_edges,) the other end of each edge
+    edge_ids: Tensor  #: (num_edges,)
+
+
+class Bucket(NamedTuple):
+    """Destination nodes of one in-degree, with the edges that enter them."""
+
+    degree: int
+    nodes: Tensor  #: (B,) int64, ascending
+    edge_ids: Tensor  #: (B * degree,) int64, by node, then by ascending edge id
+
+
+class Structure:
+    """The edges of one relation.
+
+    Args:
+        src, dst: endpoints by edge id, one dtype (int32 or int64), one device, shape (E,).
+        num_src, num_dst: numbers of nodes at the two ends.
+        homogeneous: whether source nodes and destination nodes are the same set.
+        is_block: whether destination nodes are the first source nodes (a message flow block).
+
+    Raises:
+        GraphError: an endpoint is out of range, or the two tensors do not fit together.
+    """
+
+    __slots__ = (
+        "src",
+        "dst",
+        "num_src",
+        "num_dst",
+        "homogeneous",
+        "is_block",
+        "_cache",
+        "_lock",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        src: Tensor,
+        dst: Tensor,
+        num_src: int,
+        num_dst: int,
+        *,
+        homogeneous: bool,
+        is_block: bool = False,
+        check: bool = True,
+    ):
+        if check:
+            _check_endpoints(src, dst, num_src, num_dst)
+        self.src = src
+        self.dst = dst
+        self.num_src = int(num_src)
+        self.num_dst = int(num_dst)
+        self.homogeneous = homogeneous
+        self.is_block = is_block
+        self._cache: dict[str, object] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges E."""
+        return self.src.shape[0]
+
+    @property
+    def idtype(self) -> torch.dtype:
+        """dtype of node and edge ids: torch.int32 or torch.int64."""
+        return self.src.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the structure lives."""
+        return self.src.device
+
+    def in_csr(self) -> Csr:
+        """Rows are destination nodes, neighbors their sources. Built once."""
+        return self._once("in_csr", lambda: _compress(self.dst, self.src, self.num_dst, self))
+
+    def out_csr(self) -> Csr:
+        """Rows are source nodes, neighbors their destinations. Built once."""
+        return self._once("out_csr", lambda: _compress(self.src, self.dst, self.num_src, self))
+
+    def in_degrees(self) -> Tensor:
+        """Number of edges that enter each destination node: (num_dst,), idtype. Shared: do not change."""
+        return self._once("in_degrees", lambda: _count(self.dst, self.num_dst))
+
+    def out_degrees(self) -> Tensor:
+        """Number of edges that leave each source node: (num_src,), idtype. Shared: do not change."""
+        return self._once("out_degrees", lambda: _count(self.src, self.num_src))
+
+    def max_in_degree(self) -> int:
+        """Largest in-degree, 0 without nodes."""
+        return self._once("max_in_degree", lambda: _maximum(self.in_degrees()))
+
+    def max_out_degree(self) -> int:
+        """Largest out-degree, 0 without nodes."""
+        return self._once("max_out_degree", lambda: _maximum(self.out_degrees()))
+
+    def in_buckets(self) -> tuple[Bucket, ...]:
+        """Destination nodes grouped by in-degree, ascending, without degree 0."""
+        return self._once("in_buckets", self._make_buckets)
+
+    def reversed(self) -> Structure:
+        """The same edges, each with its ends exchanged. Compressed forms are shared, not rebuilt."""
+        return self._once("reversed", self._make_reversed)
+
+    def to(self, device: torch.device) -> Structure:
+        """A copy on `device`; self when it is there already."""
+        if self.device == device:
+            return self
+        return self._with_edges(self.src.to(device), self.dst.to(device))
+
+    def astype(self, idtype: torch.dtype) -> Structure:
+        """The same edges with ids of another dtype; self when they have it already."""
+        if self.idtype == idtype:
+            return self
+        largest = max(self.num_src, self.num_dst, self.num_edges)
+        if idtype == torch.int32 and largest >= _INT32_LIMIT:
+            raise GraphError(f"{largest} does not fit int32 ids; keep int64")
+        return self._with_edges(self.src.to(idtype), self.dst.to(idtype))
+
+    def __reduce__(self):
+        state = (self.src, self.dst, self.num_src, self.num_dst, self.homogeneous, self.is_block)
+        return _restore, state
+
+    def __deepcopy__(self, memo: dict) -> Structure:
+        return self  # immutable
+
+    def _with_edges(self, src: Tensor, dst: Tensor) -> Structure:
+        ends = (self.num_src, self.num_dst)
+        kinds = {"homogeneous": self.homogeneous, "is_block": self.is_block}
+        return Structure(src, dst, *ends, **kinds, check=False)
+
+    def _make_reversed(self) -> Structure:
+        twin = Structure(
+            self.dst,
+            self.src,
+            self.num_dst,
+            self.num_src,
+            homogeneous=self.homogeneous,
+            check=False,
+        )
+        mirrored = {
+            "in_csr": "out_csr",
+            "out_csr": "in_csr",
+            "in_degrees": "out_degrees",
+            "out_degrees": "in_degrees",
+        }
+        twin._cache.update(
+            {mirrored[name]: self._cache[name] for name in mirrored if name in self._cache}
+        )
+        return twin
+
+    def _make_buckets(self) -> tuple[Bucket, ...]:
+        offsets, _, edge_ids = self.in_csr()
+        degrees = self.in_degrees().long()
+        order = torch.argsort(degrees, stable=True)
+        sizes, counts = torch.unique_consecutive(degrees[order], return_counts=True)
+        buckets = []
+        groups = order.split(counts.tolist())
+        for degree, nodes in zip(sizes.tolist(), groups, strict=True):
+            if degree == 0:
+                continue
+            slots = torch.arange(degree, device=nodes.device)
+            positions = offsets[nodes].long().unsqueeze(1) + slots
+            buckets.append(Bucket(degree, nodes, edge_ids[positions.reshape(-1)].long()))
+        return tuple(buckets)
+
+    def _once(self, name: str, make: Callable):
+        value = self._cache.get(name)
+        if value is None:
+            with self._lock:
+                value = self._cache.get(name)
+                if value is None:
+                    value = self._cache[name] = make()
+        return value
+
+
+def _restore(src, dst, num_src, num_dst, homogeneous, is_block) -> Structure:
+    return Structure(
+        src, dst, num_src, num_dst, homogeneous=homogeneous, is_block=is_block, check=False
+    )
+
+
+def _check_endpoints(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> None:
+    if src.dim() != 1 or src.shape != dst.shape:
+        shapes = f"{tuple(src.shape)} and {tuple(dst.shape)}"
+        raise GraphError(
+            f"sources and destinations have shapes {shapes}; both need one entry per edge"
+        )
+    if src.dtype != dst.dtype or src.dtype not in (torch.int32, torch.int64):
+        raise GraphError(
+            f"node ids have dtypes {src.dtype} and {dst.dtype}; use int32 or int64 for both"
+        )
+    for name, ids, count in (("source", src, num_src), ("destination", dst, num_dst)):
+        if ids.numel() == 0:
+            continue
+        low, high = (int(bound) for bound in ids.aminmax())
+        if low < 0 or high >= count:
+            wrong = low if low < 0 else high
+            raise GraphError(
+                f"{name} node {wrong} is out of range: there are {count} {name} nodes, 0 to {count - 1}"
+            )
+
+
+def _compress(rows: Tensor, cols: Tensor, num_rows: int, structure: Structure) -> Csr:
+    largest = max(structure.num_src, structure.num_dst, structure.num_edges)
+    index = torch.int32 if largest < _INT32_LIMIT else torch.int64
+    edge_ids = torch.argsort(rows, stable=True)
+    offsets = torch.zeros(num_rows + 1, dtype=index, device=rows.device)
+    offsets[1:] = torch.bincount(rows, minlength=num_rows).cumsum(0)
+    return Csr(offsets, cols[edge_ids].to(index), edge_ids.to(index))
+
+
+def _count(ids: Tensor, length: int) -> Tensor:
+    return torch.bincount(ids, minlength=length).to(ids.dtype)
+
+
+def _maximum(degrees: Tensor) -> int:
+    return int(degrees.max()) if degrees.numel() else 0

@@ -81,8 +81,8 @@ struct Program {
   std::vector<uint32_t> inputs;  // value ids, in call order
   std::vector<uint32_t> outputs; // value ids, in return order
   std::vector<Step> steps;
-  uint32_t graphs = 1;      // number of graph arguments
-  bool wideIndex = false;    // int64 graph arrays
+  uint32_t graphs = 1;    // number of graph arguments
+  bool wideIndex = false; // int64 graph arrays
   std::string cpu; // what the code needs, comma separated: levels such as
                    // x86-64-v3 and features such as avx2 are checked before
                    // the code is mapped; other words only inform

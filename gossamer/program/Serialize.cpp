@@ -262,7 +262,8 @@ Result<std::span<const uint8_t>> payloadIn(std::span<const uint8_t> bytes) {
   if (abi != kAbiVersion || format != kFormatVersion)
     return makeError(ErrorCode::Unsupported, "program has ABI version ", abi,
                      " and format version ", format, ", this build reads ",
-                     kAbiVersion, " and ", kFormatVersion, ": compile it again");
+                     kAbiVersion, " and ", kFormatVersion,
+                     ": compile it again");
   auto payload = bytes.subspan(kHeaderSize);
   if (payload.size() != size)
     return makeError(ErrorCode::Corrupt, "damaged program: ", payload.size(),

@@ -153,16 +153,17 @@ private:
                        " per degree bytes of scratch");
     RowSet end = step.visitBy == VisitBy::Dst ? RowSet::Dst : RowSet::Src;
     if (step.usesEdges && step.rows != end && step.rows != RowSet::Node)
-      return malformed("kernel ", step.symbol, " visits ", rowSetName(step.rows),
-                       " by the edges of ", rowSetName(end));
+      return malformed("kernel ", step.symbol, " visits ",
+                       rowSetName(step.rows), " by the edges of ",
+                       rowSetName(end));
     if (Status s = useAll(step.inputs); !s.ok())
       return s;
     for (uint32_t id : step.outputs) {
       if (Status s = define(id); !s.ok())
         return s;
       if (!writes(step, program.values[id]))
-        return malformed("kernel ", step.symbol, " over ", rowSetName(step.rows),
-                         " writes a table of ",
+        return malformed("kernel ", step.symbol, " over ",
+                         rowSetName(step.rows), " writes a table of ",
                          rowSetName(program.values[id].rows));
     }
     return {};

@@ -1,0 +1,53 @@
+#include "gossamer/runtime/Partition.h"
+
+#include <algorithm>
+
+namespace gossamer {
+
+namespace {
+
+// A chunk of this much work takes tens of microseconds at 64 features: long
+// beside handing it out, short beside the end of a kernel, where threads wait.
+constexpr int64_t kWorkPerChunk = 4096;
+constexpr int64_t kMaxChunks = 512;
+
+} // namespace
+
+Partition::Partition(const void *offsets, bool wide, int64_t rows, int64_t work)
+    : offsets(offsets), wide(wide), rows(rows), work(work),
+      count(std::clamp((work + kWorkPerChunk - 1) / kWorkPerChunk,
+                       int64_t(rows > 0), kMaxChunks)) {}
+
+Partition Partition::ofRows(int64_t rows) {
+  return Partition(nullptr, false, rows, rows);
+}
+
+Partition Partition::ofEdges(const void *offsets, bool wide, int64_t rows) {
+  Partition partition(offsets, wide, rows, 0);
+  return Partition(offsets, wide, rows, partition.workBefore(rows));
+}
+
+int64_t Partition::workBefore(int64_t row) const {
+  if (!offsets || row == 0)
+    return row;
+  return row + (wide ? static_cast<const int64_t *>(offsets)[row]
+                     : static_cast<const int32_t *>(offsets)[row]);
+}
+
+int64_t Partition::border(int64_t chunk) const {
+  if (chunk >= count)
+    return rows;
+  // The product fits: work is below 2^53 on any machine, count below 2^10.
+  int64_t wanted = work * chunk / count;
+  int64_t low = 0, high = rows;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (workBefore(middle) < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+} // namespace gossamer

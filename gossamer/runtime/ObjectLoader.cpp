@@ -8,7 +8,9 @@
 #include "gossamer/runtime/ElfObject.h"
 #include "gossamer/runtime/KernelImports.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <sys/mman.h>

@@ -1,0 +1,70 @@
+// Runs programs.
+#ifndef GOSSAMER_RUNTIME_EXECUTOR_H
+#define GOSSAMER_RUNTIME_EXECUTOR_H
+
+#include "gossamer/program/Abi.h"
+#include "gossamer/program/Program.h"
+#include "gossamer/program/Result.h"
+#include "gossamer/runtime/Call.h"
+#include "gossamer/runtime/Gemm.h"
+#include "gossamer/runtime/ObjectLoader.h"
+#include "gossamer/runtime/ParallelFor.h"
+#include "gossamer/runtime/Plan.h"
+#include "gossamer/runtime/ScratchPool.h"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace gossamer {
+
+/// Where outputs are made.
+class Allocator {
+public:
+  virtual ~Allocator() = default;
+
+  /// Memory for output `index`, dense; called once for each output, on the
+  /// thread that runs the program.
+  virtual Result<void *> allocate(size_t index, DType dtype,
+                                  std::span<const int64_t> shape) = 0;
+};
+
+/// What a run borrows from its surroundings.
+struct Services {
+  ParallelFor &parallel;
+  Gemm &gemm;
+  Allocator &allocator;
+  ScratchPool &pool;
+};
+
+/// A program with its code mapped. Immutable: any number of threads may be in
+/// `run` at once.
+class Executor {
+public:
+  /// Maps the code of a program; checks the program and that this machine can
+  /// run it.
+  static Result<std::shared_ptr<const Executor>> create(Program program);
+
+  /// Inputs in the order of the program; they may have any strides, but what
+  /// is not dense is copied first. After an error the outputs hold nothing of
+  /// use.
+  Status run(std::span<const GraphArrays> graphs,
+             std::span<const TensorView> inputs,
+             const Services &services) const;
+
+  const Program &program() const { return source; }
+
+private:
+  friend class Run;
+
+  Executor(Program program, LoadedObject object);
+
+  Program source;
+  LoadedObject object;
+  Plan plan;
+  std::vector<GsKernel> kernels; // by step of the program
+};
+
+} // namespace gossamer
+
+#endif

@@ -1,0 +1,31 @@
+// One kernel over all rows of its row set, in parallel chunks.
+#ifndef GOSSAMER_RUNTIME_KERNELRUN_H
+#define GOSSAMER_RUNTIME_KERNELRUN_H
+
+#include "gossamer/program/Abi.h"
+#include "gossamer/program/Program.h"
+#include "gossamer/program/Result.h"
+#include "gossamer/runtime/Call.h"
+#include "gossamer/runtime/ParallelFor.h"
+#include "gossamer/runtime/ScratchPool.h"
+
+#include <span>
+
+namespace gossamer {
+
+struct KernelRun {
+  const KernelStep &step;
+  GsKernel kernel;
+  const GraphArrays &graph;
+  bool wideIndex;
+  std::span<void *const> tables; // inputs, then outputs
+};
+
+/// Fails when a row has more edges than the graph states, before a kernel sees
+/// the row: scratch is measured by that number.
+Status runKernel(const KernelRun &run, ParallelFor &parallel,
+                 ScratchPool &pool);
+
+} // namespace gossamer
+
+#endif

@@ -1,0 +1,1 @@
+"""Capture: from a user-defined function to a graph of ATen and message passing operators."""

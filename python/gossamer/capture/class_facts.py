@@ -1,0 +1,121 @@
+"""What a snapshot must know about a class: how its instances are walked. Once per class."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+from dataclasses import dataclass
+from types import MemberDescriptorType
+
+import numpy
+import torch
+
+from gossamer.capture.purity import impure_module, is_library
+from gossamer.capture.weak_identity import WeakIdentityCache
+
+# Built-in classes that user classes may derive from; their payload is part of the key.
+CONTENT_TYPES = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex)
+
+_POINTER = object.__basicsize__ // 2
+
+
+@dataclass(eq=False, slots=True)
+class ClassFacts:
+    """Facts about one class; stands for the class in keys and is compared by identity.
+
+    Attributes:
+        name: qualified name.
+        kind: "library module", "module", "tensor", "enum", "numpy", "library", "instance" or
+            "refused": which walk an instance gets.
+        refusal: for "refused", what such an object is.
+        users: positions in the mro of the classes whose members are looked at.
+        library_base: a library class other than `nn.Module` is in the mro, so attributes are
+            read by code that is not looked into.
+        content: the built-in base whose payload instances have, or None.
+        slots: names of `__slots__` members.
+        bases: the mro that this was computed from, without the class itself (which may die).
+    """
+
+    name: str
+    kind: str
+    refusal: str
+    users: tuple[int, ...]
+    library_base: bool
+    content: type | None
+    slots: tuple[str, ...]
+    bases: tuple[type, ...]
+
+
+def is_library_class(cls: type) -> bool:
+    """True for a class that a library module defines under its own name."""
+    if not is_library(cls.__module__):
+        return False
+    owner = sys.modules.get(cls.__module__)
+    path = cls.__qualname__.split(".")
+    found = functools.reduce(lambda at, name: getattr(at, name, None), path, owner)
+    # C types are sometimes published under another module than the one they name.
+    return found is cls or not cls.__flags__ & (1 << 9)
+
+
+def _has_python_layout(cls: type) -> bool:
+    """False when instances hold C data that no attribute shows."""
+    slots = sum(isinstance(value, MemberDescriptorType)
+                for base in cls.__mro__ for value in vars(base).values())
+    weak = 1 if cls.__weakrefoffset__ > 0 else 0
+    dictionary = 1 if cls.__dictoffset__ > 0 else 0
+    return cls.__basicsize__ <= object.__basicsize__ + (slots + weak + dictionary) * _POINTER
+
+
+def _refusal(cls: type, users: tuple[type, ...], content: type | None) -> str:
+    if any(base.__module__.partition(".")[0] in ("dgl", "gossamer") for base in cls.__mro__):
+        return f"a `{cls.__qualname__}` (a graph, or a part of one) is used inside of the function"
+    if (reason := next((impure_module(base.__module__) for base in cls.__mro__
+                        if impure_module(base.__module__)), None)) is not None:
+        return f"a `{cls.__qualname__}`: {reason}"
+    if not users:
+        return f"a `{cls.__module__}.{cls.__qualname__}`, whose state cannot be read"
+    if content is None and not _has_python_layout(cls):
+        return f"a `{cls.__qualname__}`, whose state lies in C and cannot be read"
+    return ""
+
+
+def _kind(cls: type, content: type | None, users: tuple[type, ...]) -> tuple[str, str]:
+    if issubclass(cls, torch.nn.Module):
+        if issubclass(cls, torch.jit.ScriptModule):
+            return "refused", "a TorchScript module, whose code cannot be read"
+        return ("library module" if is_library_class(cls) else "module"), ""
+    if issubclass(cls, torch.Tensor):
+        return "tensor", ""
+    if issubclass(cls, enum.Enum):
+        return "enum", ""
+    if issubclass(cls, numpy.generic | numpy.ndarray | numpy.dtype):
+        return "numpy", ""
+    refusal = _refusal(cls, users, content)
+    return ("refused" if refusal else "instance"), refusal
+
+
+def _make(cls: type) -> ClassFacts:
+    users = tuple(base for base in cls.__mro__ if not is_library_class(base))
+    library = [base for base in cls.__mro__ if base not in users
+               and base not in (object, torch.nn.Module) and base.__module__ not in
+               ("typing", "abc", "enum", "builtins")]
+    content = next((base for base in CONTENT_TYPES if issubclass(cls, base)), None)
+    kind, refusal = _kind(cls, content, users)
+    slots = tuple(name for base in users for name, value in vars(base).items()
+                  if isinstance(value, MemberDescriptorType))
+    positions = tuple(cls.__mro__.index(base) for base in users)
+    return ClassFacts(cls.__qualname__, kind, refusal, positions, bool(library), content, slots,
+                      cls.__mro__[1:])
+
+
+_facts_of = WeakIdentityCache(_make)
+
+
+def class_facts(cls: type) -> ClassFacts:
+    """Facts about `cls`, renewed when its bases were changed."""
+    facts = _facts_of(cls)
+    if facts.bases != cls.__mro__[1:]:
+        _facts_of.forget(cls)
+        return _facts_of(cls)
+    return facts

@@ -1,0 +1,477 @@
+"""Walks everything that a UDF can reach and writes it down as a flat sequence of tokens.
+
+Two walks that write equal tokens mean equal behaviour, up to the tensors and floats that are
+listed beside them. Each value starts with a token that says how many follow or what ends it, so a
+sequence can be read in one way only; values carry their type, since ``True == 1 == 1.0``.
+
+*Names.* Of an instance only those attributes are followed whose name occurs in reached code. More
+code means more names, which mean more attributes, which mean more code: the walk runs with a set
+of names (a `Scope`, remembered per root code object) and is repeated with a larger one when it met
+a name outside of it. Repeated calls of one UDF need one walk.
+
+*Places.* A value has a place: ``(place of its container, kind, name)``. A place is None where
+nothing can be substituted, because only a copied class could hold the new value; floats found there
+are part of the key by value, and so are those that are also reached in such a way ("pinned").
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from gossamer.capture.class_facts import ClassFacts, class_facts
+from gossamer.capture.code_names import (
+    ANY_NAME,
+    CONSTRUCTORS,
+    SELF_ESCAPES,
+    CodeFacts,
+    Scope,
+    Use,
+    Write,
+    facts_of,
+)
+from gossamer.capture.purity import (
+    PURE_BUILTINS,
+    REMEDY,
+    impure_function,
+    impure_module,
+    is_library,
+)
+from gossamer.capture.refusal import CannotSnapshot
+
+Place = tuple  # (Place | None, kind: str, name)
+ROOT: Place = ()
+
+
+class Token:
+    """A word of the token sequence that no user value equals."""
+
+    __slots__ = ("word",)
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def __repr__(self) -> str:
+        return f"<{self.word}>"
+
+
+AGAIN, END, MISSING, LIBRARY = Token("again"), Token("end"), Token("missing"), Token("library")
+FUNCTION, METHOD, MODULE, CLASS = Token("function"), Token("method"), Token("module"), Token("class")
+_METHOD_NAMES = frozenset(("forward", "_call_impl", "_wrapped_call_impl", "extra_repr"))
+_REPRESENTATION = frozenset(("__repr__", "__str__", "__format__"))
+_PRINTING = frozenset(("repr", "str", "format", "ascii"))
+_NEVER_READ = frozenset(
+    ["__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__slots__", "__qualname__", "__firstlineno__", "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__parameters__", "__orig_bases__", "__hash__", "__static_attributes__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__copy__", "__deepcopy__", "__class_getitem__", "__annotate__", "_abc_impl", "__annotations_cache__", "__class_cell__", "__classcell__", "__subclasshook__", "__sizeof__", "__dir__"]
+)
+_CONTAINERS = (list, dict, set, bytearray)
+
+
+class _EveryName:
+    """The set of all names."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERY_NAME = _EveryName()
+
+
+class Walk:
+    """One walk over what a callable reaches.
+
+    Attributes:
+        out: the tokens.
+        tensors: ``(place, tensor)`` of every tensor, once each, in the order of the walk.
+        floats: ``(place, value)`` of every float that can be substituted.
+        memo: number of each object met, by id; `places` and `objects` are indexed by it.
+        unknown: names met in reached code that `scope` doesn't have.
+        newly_pinned: ids met again without a place after they had one.
+    """
+
+    __slots__ = ("floats", "memo", "names", "newly_pinned", "objects", "out", "pinned", "places",
+                 "reached", "scope", "tensors", "traced", "unknown")
+
+    def __init__(self, scope: Scope, pinned: frozenset[int], traced: bool) -> None:
+        self.out: list = []
+        self.tensors: list[tuple[Place | None, Any]] = []
+        self.floats: list[tuple[Place, float]] = []
+        self.memo: dict[int | tuple, int] = {}
+        self.places: list[Place | None] = []
+        self.objects: list = []
+        self.reached: list[CodeFacts] = []
+        self.scope = scope
+        self.names = _EVERY_NAME if ANY_NAME in scope.names else scope.names
+        self.pinned = pinned
+        self.newly_pinned: set[int | tuple] = set()
+        self.traced = traced
+        self.unknown: set[str] = set()
+
+    # --- values -----------------------------------------------------------------------------
+
+    def value(self, value: Any, parent: Place | None, kind: str, name: Any) -> None:
+        """Writes `value`, which is at ``(parent, kind, name)``."""
+        handler = HANDLERS.get(type(value))
+        if handler is not None:
+            handler(self, value, parent, kind, name)
+        else:
+            KINDS[class_facts(type(value)).kind](self, value, parent, kind, name)
+
+    def enter(self, key: int | tuple, obj: Any, parent: Place | None, kind: str, name: Any) -> bool:
+        """Numbers `obj`; False when it was met before, and then writes its number."""
+        number = self.memo.get(key)
+        if number is None:
+            self.memo[key] = len(self.places)
+            pinned = parent is None or (self.pinned and key in self.pinned)
+            self.places.append(None if pinned else (parent, kind, name))
+            self.objects.append(obj)
+            return True
+        self.out += (AGAIN, number)
+        if parent is None and self.places[number] is not None:
+            self.newly_pinned.add(key)
+        return False
+
+    def variable(self, owner: Any, key: int | tuple, value: Any, parent: Place | None, kind: str,
+                 name: Any) -> None:
+        """Writes the value of a variable that several functions may share.
+
+        Containers are told apart by identity, but a float has none: its variable stands for it.
+        """
+        if type(value) is not float:
+            self.value(value, parent, kind, name)
+        elif self.enter(key, owner, parent, kind, name):
+            place = self.places[-1]
+            if place is None:
+                self.value(value, None, kind, name)
+            else:
+                self.floats.append((place, value))
+                self.out += (float, None)
+
+    def refuse(self, reason: str, remedy: str, parent: Place | None, name: Any) -> CannotSnapshot:
+        """The error for a value at ``(parent, _, name)``; where is found later, from the names."""
+        names = [name] if isinstance(name, str) else []
+        while parent:
+            if isinstance(parent[2], str):
+                names.append(parent[2])
+            parent = parent[0]
+        return CannotSnapshot(reason, remedy, tuple(names))
+
+    # --- code -------------------------------------------------------------------------------
+
+    def code(self, facts: CodeFacts, library: bool = False) -> None:
+        """Notes that this code is reached: its names are looked for on all instances."""
+        self.reached.append(facts)
+        scope = self.scope
+        if facts not in scope.covers:
+            if facts.names <= scope.names:
+                scope.covers.add(facts)
+            else:
+                self.unknown |= facts.names
+        if facts.problem is not None and not library:
+            problem = facts.problem
+            raise CannotSnapshot(problem.reason, problem.remedy, (), facts.file, problem.line)
+
+    def function(self, function: types.FunctionType, parent: Place | None, kind: str, name: Any,
+                 method: bool = False) -> None:
+        """Writes a Python function: its code, and all that the code can reach from it."""
+        variables = function.__globals__
+        module = variables.get("__name__")
+        library = is_library(module)
+        if library and function.__closure__ is None:
+            self.library(function, module, function.__name__, parent, name)
+            return
+        if (reason := impure_module(module)) is not None:
+            raise self.refuse(reason, REMEDY, parent, name)
+        if not self.enter(id(function), function, parent, kind, name):
+            if method:
+                self._method(facts_of(function.__code__))
+            return
+        place = self.places[-1]
+        facts = facts_of(function.__code__)
+        self.out += (FUNCTION, facts)
+        self.code(facts, library)
+        if method:
+            self._method(facts)
+        if function.__dict__:
+            self.attributes(function.__dict__, place)
+        self._arguments(function, place)
+        for use, cell in zip(facts.outer, function.__closure__ or (), strict=True):
+            self._cell(use, cell, place)
+        if library:  # a wrapper made by a library around what its closure holds
+            return
+        for use in facts.globals:
+            self._global(function, variables, use, place)
+        for module in facts.imports:
+            self._import(module)
+        if facts.writes:
+            self._check_writes(function, facts)
+
+    def _method(self, facts: CodeFacts) -> None:
+        if facts.self_escapes and SELF_ESCAPES not in self.scope.names:
+            self.unknown.add(SELF_ESCAPES)
+
+    def _arguments(self, function: types.FunctionType, place: Place | None) -> None:
+        defaults, keyword_defaults = function.__defaults__, function.__kwdefaults__
+        self.out.append(len(defaults) if defaults else 0)
+        if defaults:
+            for index, value in enumerate(defaults):
+                self.value(value, place, "default", index)
+        if keyword_defaults:
+            self.out.append(len(keyword_defaults))
+            for key, value in keyword_defaults.items():
+                self.out.append(key)
+                self.value(value, place, "kwdefault", key)
+        self.out.append(END)
+
+    def _cell(self, use: Use, cell: types.CellType, place: Place | None) -> None:
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            self.out.append(MISSING)
+            return
+        kind = type(value)
+        if kind is types.ModuleType:
+            self.module(value, use, place, "cell")
+        elif isinstance(value, type):
+            # The cell `__class__` serves `super()`: it doesn't make instances.
+            self.class_value(value, use.name != "__class__" or use.bare)
+        else:
+            self.variable(cell, id(cell), value, place, "cell", use.name)
+
+    def _global(self, function: types.FunctionType, variables: dict, use: Use,
+                place: Place | None) -> None:
+        name = use.name
+        value = variables.get(name, MISSING)
+        if value is MISSING:
+            value = function.__builtins__.get(name, MISSING)
+            place = None
+        kind = type(value)
+        if kind is types.ModuleType:
+            self.module(value, use, place, "global")
+        elif isinstance(value, type):
+            self.class_value(value, use.bare)
+        elif value is MISSING:
+            self.out.append(MISSING)
+        else:
+            self.variable(variables, (id(variables), name), value, place, "global", name)
+
+    def _import(self, name: str) -> None:
+        parts = name.split(".")
+        module = sys.modules.get(name), sys.modules.get(parts[0])
+        if None in module:
+            raise self.refuse(f"imports `{name}`, which is not loaded", "import it at the top of "
+                              "the file", None, name)
+        for each in module:
+            self.module(each, Use(name, (), True), None, "import")
+
+    def _check_writes(self, function: types.FunctionType, facts: CodeFacts) -> None:
+        for write in facts.writes:
+            if isinstance(_target(function, write), _CONTAINERS):
+                target = ".".join((write.root, *write.chain))
+                raise CannotSnapshot(f"{write.what} `{target}`, which outlives the call",
+                                     "return the value instead", (), facts.file, write.line)
+
+    # --- modules, classes, instances ----------------------------------------------------------
+
+    def module(self, module: types.ModuleType, use: Use, parent: Place | None, kind: str) -> None:
+        """Writes what `use` reads of a Python module."""
+        if (reason := impure_module(module.__name__)) is not None:
+            raise self.refuse(reason, REMEDY, parent, use.name)
+        self.out += (MODULE, module)
+        place = None if parent is None else (parent, kind, use.name)
+        for chain in use.chains:
+            self._module_attribute(module, chain, place)
+        if use.bare:
+            self._whole_module(module, use, place)
+
+    def _module_attribute(self, module: types.ModuleType, chain: tuple[str, ...],
+                          parent: Place | None) -> None:
+        library = is_library(module.__name__)
+        if not library:
+            parent = self._module_place(module, parent)
+        name, rest = chain[0], chain[1:]
+        value = getattr(module, name, MISSING) if library else vars(module).get(name, MISSING)
+        if value is MISSING:
+            if "__getattr__" in vars(module):
+                raise self.refuse(f"`{module.__name__}.{name}` is computed by the module's "
+                                  "`__getattr__`", "import the name itself", None, name)
+            self.out.append(MISSING)
+        elif type(value) is types.ModuleType:
+            use = Use(name, (rest,) if rest else (), not rest)
+            self.module(value, use, None if library else parent, "attr")
+        elif isinstance(value, type):
+            self.class_value(value, not rest)
+        else:
+            variables = vars(module)
+            self.variable(variables, (id(variables), name), value,
+                          None if library else parent, "attr", name)
+
+    def _module_place(self, module: types.ModuleType, place: Place | None) -> Place | None:
+        """The one place of a user's module, however often and by whatever name it is used."""
+        number = self.memo.get(id(module))
+        if number is None:
+            self.memo[id(module)] = number = len(self.places)
+            self.places.append(None if id(module) in self.pinned else place)
+            self.objects.append(module)
+        elif place is None and self.places[number] is not None:
+            self.newly_pinned.add(id(module))
+        return self.places[number]
+
+    def _whole_module(self, module: types.ModuleType, use: Use, place: Place | None) -> None:
+        library = is_library(module.__name__)
+        if self.names is _EVERY_NAME and not library:
+            raise self.refuse(f"reads attributes of the module `{module.__name__}` by computed "
+                              "names", "name them in the code", None, use.name)
+        names = self.scope.names
+        for name in [name for name in vars(module) if name in names]:
+            if library:
+                self._refuse_impure(module, name)
+            else:
+                self.out.append(name)
+                self._module_attribute(module, (name,), place)
+        self.out.append(END)
+
+    def _refuse_impure(self, module: types.ModuleType, name: str) -> None:
+        value = vars(module)[name]
+        reason = (impure_module(value.__name__) if isinstance(value, types.ModuleType)
+                  else impure_function(module.__name__, name) if callable(value) else None)
+        if reason is not None and name in self.scope.names:
+            raise self.refuse(reason, REMEDY, None, name)
+
+    def library(self, obj: Any, module: str | None, name: str, parent: Place | None,
+                at: Any) -> None:
+        """Writes a function of a library by identity, or refuses one that isn't pure."""
+        if (reason := impure_function(module, name)) is not None:
+            raise self.refuse(reason, REMEDY, parent, at)
+        self.out += (LIBRARY, obj)
+
+    def class_value(self, cls: type, constructs: bool) -> None:
+        """Writes a class that code names; `constructs`: code may make instances of it."""
+        facts = class_facts(cls)
+        if facts.users:
+            if facts.kind == "refused" and not issubclass(cls, BaseException):
+                raise self.refuse(facts.refusal, REMEDY, None, cls.__name__)
+            if issubclass(cls, torch.autograd.Function):
+                raise self.refuse(f"`{facts.name}` has a hand-written derivative",
+                                  "write it with torch operations", None, cls.__name__)
+        elif (reason := impure_module(cls.__module__)) is not None:
+            raise self.refuse(reason, REMEDY, None, cls.__name__)
+        elif cls.__module__ == "builtins" and not (
+                cls.__name__ in PURE_BUILTINS or issubclass(cls, BaseException)
+                or cls is object):
+            raise self.refuse(f"uses `{cls.__name__}`", REMEDY, None, cls.__name__)
+        self.out += (CLASS, facts)
+        if facts.kind == "enum":
+            for name, member in cls._member_map_.items():
+                self.out.append(name)
+                self.value(member._value_, None, "attr", name)
+        if facts.users:
+            self.class_body(cls, facts, True, constructs or SELF_ESCAPES in self.names)
+            meta = type(cls)
+            if class_facts(meta).users:
+                self.class_value(meta, False)
+        self.out.append(END)
+
+    def class_body(self, cls: type, facts: ClassFacts, special: bool, constructs: bool) -> None:
+        """Writes the members of a user's class that reached code can use.
+
+        `special`: special methods and `forward` too; `constructs`: and constructors.
+        """
+        names = self.names
+        if not constructs:
+            constructs = "__class__" in self.scope.names or "type" in self.scope.names
+        mro = cls.__mro__
+        for position in facts.users:
+            base = mro[position]
+            if not self.enter((id(base), special, constructs), base, None, "class", ""):
+                continue
+            for name, member in vars(base).items():
+                if name in _NEVER_READ:
+                    continue
+                if name[:2] == "__" == name[-2:]:
+                    wanted = (constructs if name in CONSTRUCTORS
+                              else special and self._is_implicit(name)) or name in self.scope.names
+                else:
+                    wanted = name in names or (special and name in _METHOD_NAMES)
+                if wanted:
+                    self.out.append(name)
+                    self._member(member, name)
+            self.out.append(END)
+
+    def _is_implicit(self, name: str) -> bool:
+        return name not in _REPRESENTATION or not _PRINTING.isdisjoint(self.scope.names)
+
+    def _member(self, member: Any, name: str) -> None:
+        kind = type(member)
+        if kind is types.FunctionType:
+            self.function(member, None, "member", name, True)
+        elif kind in (staticmethod, classmethod):
+            self.out.append(kind)
+            if type(member.__func__) is types.FunctionType:
+                self.function(member.__func__, None, "member", name, kind is classmethod)
+            else:
+                self.value(member.__func__, None, "member", name)
+        elif kind is property:
+            self.out.append(kind)
+            for accessor in (member.fget, member.fset, member.fdel):
+                self.value(accessor, None, "member", name)
+        elif kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
+            self.out.append(kind)
+        elif name[:2] != "__" or kind not in (str, tuple, dict, frozenset):
+            self.value(member, None, "member", name)
+
+    def attributes(self, variables: dict, place: Place | None) -> None:
+        """Writes those attributes that reached code names."""
+        names = self.names
+        for name, value in variables.items():
+            if name in names:
+                self.out.append(name)
+                self.value(value, place, "attr", name)
+        self.out.append(END)
+
+
+Handler = Callable[[Walk, Any, Any, str, Any], None]
+HANDLERS: dict[type, Handler] = {}
+KINDS: dict[str, Handler] = {}
+
+
+def handles(*types_: type, kind: str | None = None) -> Callable[[Handler], Handler]:
+    """Registers how values of exactly these types, or of one kind of class, are written."""
+
+    def register(handler: Handler) -> Handler:
+        for each in types_:
+            HANDLERS[each] = handler
+        if kind is not None:
+            KINDS[kind] = handler
+        return handler
+
+    return register
+
+
+def _target(function: types.FunctionType, write: Write) -> Any:
+    """What a `Write` stores into, or None when that can't be told."""
+    if write.kind == "self":
+        return None
+    if write.kind == "global":
+        value = function.__globals__.get(write.root)
+    else:
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        try:
+            value = cells[write.root].cell_contents
+        except ValueError:
+            return None
+    return follow(value, write.chain)
+
+
+def follow(value: Any, chain: Iterable[str]) -> Any:
+    """The object at the end of an attribute path, without running descriptors; None if none."""
+    for name in chain:
+        variables = getattr(value, "__dict__", None)
+        if not isinstance(variables, dict) or name not in variables:
+            return None
+        value = variables[name]
+    return value
+

@@ -1,0 +1,177 @@
+"""The key under which a traced UDF is found again, and what must be passed to it on each call.
+
+A UDF is traced once; the next call with an equal key uses the trace. So the key must tell apart any
+two calls that could behave differently:
+
+    snap = snapshot(udf)
+    traced = cache.get((snap.key, snap.float_bits))
+    ... traced.run([lifted.tensor for lifted in snap.tensors])
+
+The key holds code objects and the values of everything that code can reach: closure cells,
+defaults, partial arguments, globals, attributes, hooks (`reach.py`). Tensors are *lifted*: the key
+has their schema only, and their values are inputs. Floats are listed apart, so that one that
+changes from call to call can become an input as well. Whatever has no such form (files, clocks,
+random numbers, locks, writes to outer state) raises `CannotSnapshot`. Not in the key, since they
+are not reached by names: grad mode, autocast, torch's default dtype and device.
+"""
+
+from __future__ import annotations
+
+import struct
+import types
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import torch
+
+from gossamer.capture import values  # noqa: F401  (fills the table of handlers)
+from gossamer.capture.code_names import CodeFacts, Scope, facts_of
+from gossamer.capture.reach import ROOT, Place, Walk
+from gossamer.capture.refusal import CannotSnapshot
+from gossamer.capture.weak_identity import WeakIdentityCache
+
+Path = Place
+
+
+def format_path(path: Path | None) -> str:
+    """`path` as text, from the function inwards: ``udf.self.fc.weight``."""
+    if path is None:
+        return "a class"
+    words: list[str] = []
+    while path:
+        path, kind, name = path
+        words.append(f"[{name!r}]" if kind in ("item", "argument", "default") else f".{name or kind}")
+    return "".join(reversed(words)).removeprefix(".")
+
+
+class Lifted(NamedTuple):
+    """A tensor that is an input of the traced UDF.
+
+    `path` is None for a tensor that is reached only through a class or a library (a class
+    attribute, a global of a class's method): `substitute` can't replace it, and the tracer must
+    know it by identity.
+    """
+
+    path: Path | None
+    tensor: torch.Tensor
+
+
+class Snapshot:
+    """What a UDF depends on at one moment.
+
+    Attributes:
+        key: equal keys and equal `float_bits` mean the same behaviour up to the values of `tensors`.
+        tensors: every tensor that the code can reach, once each, in the order of the walk.
+        floats: ``(path, value)`` of the floats that `substitute` can replace.
+    """
+
+    __slots__ = ("_scope", "_traced", "floats", "key", "tensors")
+
+    def __init__(self, walk: Walk) -> None:
+        self.key: Hashable = tuple(walk.out)
+        self.tensors = [Lifted(place, tensor) for place, tensor in walk.tensors]
+        self.floats = walk.floats
+        self._scope = walk.scope
+        self._traced = walk.traced
+
+    @property
+    def float_bits(self) -> bytes:
+        """The exact values of `floats`: tells 0.0 from -0.0, and nan equals itself."""
+        return struct.pack(f"{len(self.floats)}d", *[value for _, value in self.floats])
+
+    def unchanged(self, udf: Any) -> bool:
+        """True when everything that `udf` reaches is as it was: no attribute, item or tensor moved.
+
+        In-place changes of a tensor's values are not seen here; they are operations of the trace.
+        """
+        try:
+            now = _snapshot(udf, self._scope, self._traced)
+        except CannotSnapshot:
+            return False
+        return (now.key == self.key and now.float_bits == self.float_bits
+                and len(now.tensors) == len(self.tensors)
+                and all(a.tensor is b.tensor
+                        for a, b in zip(now.tensors, self.tensors, strict=True)))
+
+
+def snapshot(udf: Any, traced: bool = False) -> Snapshot:
+    """What `udf` (function, bound method, partial, callable object, module) depends on now.
+
+    With `traced`, fake tensors and symbolic numbers are accepted as values: for the copy that
+    `substitute` made for the tracer, to ask afterwards whether the trace left it `unchanged`.
+
+    Raises:
+        CannotSnapshot: the behaviour depends on something else, named with file and line.
+    """
+    return _snapshot(udf, None, traced)
+
+
+def _snapshot(udf: Any, scope: Scope | None, traced: bool) -> Snapshot:
+    walk = walk_all(udf, scope, traced)
+    return Snapshot(walk)
+
+
+def walk_all(udf: Any, scope: Scope | None = None, traced: bool = False) -> Walk:
+    """The walk over `udf` with enough names, from those of `scope` or of its last walk on."""
+    if not callable(udf):
+        raise TypeError(f"a user-defined function must be callable, not {type(udf).__name__}")
+    home = None
+    if scope is None:
+        home = _home(udf)
+        scope = home.scope
+    pinned: frozenset[int] = frozenset()
+    earlier = []  # keeps temporary objects alive, so that their ids stay theirs
+    while True:
+        walk = Walk(scope, pinned, traced)
+        try:
+            walk.value(udf, ROOT, "udf", "")
+        except CannotSnapshot as refusal:
+            _place(refusal, walk, udf)
+            raise
+        if not walk.unknown and not walk.newly_pinned:
+            break
+        earlier.append(walk)
+        pinned |= walk.newly_pinned
+        scope = Scope(scope.names | walk.unknown) if walk.unknown else scope
+    if home is not None and home.scope is not scope:
+        home.scope = scope
+    return walk
+
+
+class _Home:
+    """Where the scope of a root without Python code of its own is kept: its class."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, cls: type) -> None:
+        self.scope = Scope()
+
+
+_class_home = WeakIdentityCache(_Home)
+
+
+def _home(udf: Any) -> CodeFacts | _Home:
+    """What remembers the scope for callables like `udf`."""
+    while (inner := getattr(udf, "func", None)) is not None and callable(inner):
+        udf = inner
+    if type(udf) is types.MethodType:
+        udf = udf.__func__
+    if type(udf) is types.FunctionType:
+        return facts_of(udf.__code__)
+    return _class_home(type(udf))
+
+
+def _place(refusal: CannotSnapshot, walk: Walk, udf: Any) -> None:
+    """Gives `refusal` the place in reached code that names what was found."""
+    if refusal.file is not None:
+        return
+    for name in refusal.names:
+        for facts in reversed(walk.reached):
+            if name in facts.lines:
+                refusal.file, refusal.line = facts.file, facts.lines[name]
+                return
+    root = walk.reached[0] if walk.reached else _home(udf)
+    if isinstance(root, CodeFacts):
+        refusal.file, refusal.line = root.file, root.line
+    else:
+        refusal.file, refusal.line = f"<{type(udf).__qualname__}>", 0

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from .errors import GraphError, MissingFieldError, ResultTypeError, RowCountError, SchemaError
+from gossamer.errors import GraphError, MissingFieldError, ResultTypeError, RowCountError, SchemaError
 
 #: Fills new rows: (shape, dtype, device, slice of row ids) -> tensor of that shape. DGL's signature.
 Initializer = Callable[[tuple[int, ...], torch.dtype, torch.device, slice], Tensor]
@@ -179,6 +179,12 @@ class Frame(MutableMapping[str, Tensor]):
         rows = slice(start, start + num_rows)
         return self.initializers.get(key)(shape, like.dtype, device, rows)
 
+    def assign(self, values: Mapping[str, Column]) -> None:
+        """Write whole columns, replacing what is there; nothing is written on an error."""
+        for key, column in values.items():
+            self.check(key, column, self.num_rows)
+        self.update(values)
+
     def update_rows(self, ids: Tensor, values: Mapping[str, Tensor]) -> None:
         """Write rows `ids` (int32/int64, shape (R,)) out of place; nothing is written on an error.
 
@@ -198,7 +204,7 @@ class Frame(MutableMapping[str, Tensor]):
             else:
                 old = self.initial(key, self.num_rows, value)
             columns[key] = old.index_copy(0, ids.long(), value)
-        self.update(columns)
+        self.assign(columns)
 
     def subframe(self, ids: Tensor) -> Frame:
         """A frame of rows `ids`, each column gathered when first read."""
@@ -240,7 +246,7 @@ class Frame(MutableMapping[str, Tensor]):
         return Frame(self.num_rows, self.kind, device, columns, self.initializers.copy())
 
     def __reduce__(self):
-        state = (self.num_rows, self.kind, self.device, dict(self), self.initializers)
+        state = (self.num_rows, self.kind, self.device, dict(self), self.initializers.copy())
         return Frame, state
 
     # --- checks ---------------------------------------------------------------------------------

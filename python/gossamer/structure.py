@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .errors import GraphError
+from gossamer.errors import GraphError
 
 _INT32_LIMIT = 2**31
 
@@ -127,6 +127,14 @@ class Structure:
         """Destination nodes grouped by in-degree, ascending, without degree 0."""
         return self._once("in_buckets", self._make_buckets)
 
+    def pair_keys(self, src: Tensor, dst: Tensor) -> Tensor:
+        """One int64 per pair of nodes, equal for equal pairs."""
+        return src.long() * max(self.num_dst, 1) + dst
+
+    def sorted_pairs(self) -> tuple[Tensor, Tensor]:
+        """(`pair_keys` of all edges, ascending; the edge id of each): parallel edges by ascending id."""
+        return self._once("sorted_pairs", self._sort_pairs)
+
     def reversed(self) -> Structure:
         """The same edges, each with its ends exchanged. Compressed forms are shared, not rebuilt."""
         return self._once("reversed", self._make_reversed)
@@ -177,6 +185,10 @@ class Structure:
             {mirrored[name]: self._cache[name] for name in mirrored if name in self._cache}
         )
         return twin
+
+    def _sort_pairs(self) -> tuple[Tensor, Tensor]:
+        keys, order = torch.sort(self.pair_keys(self.src, self.dst), stable=True)
+        return keys, order
 
     def _make_buckets(self) -> tuple[Bucket, ...]:
         offsets, _, edge_ids = self.in_csr()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 import torch
 from torch import Tensor
 
-from .errors import MissingFieldError, RowCountError
+from gossamer.errors import MissingFieldError, RowCountError
 
 Rows = int | torch.SymInt
 

@@ -1,0 +1,73 @@
+"""What cannot be compiled runs eagerly, alone, and is reported with file, line and reason."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from programs import fallbacks
+from programs.harness import reference, run
+from programs.library import gossamer_library
+from programs.measure import assert_outputs
+from programs.twins import BY_NAME, H, assert_twins, call, copy_h, mail_sum, make_graph, once
+
+import gossamer as gs
+
+
+@pytest.mark.parametrize("site", fallbacks.SITES, ids=lambda site: site.program.name)
+def test_a_fallback_names_the_line_and_a_reason(site):
+    program, case, library = site.program, BY_NAME["power_law"], gossamer_library()
+    fast = gs.compile(program.build(library, 3, torch.float64))
+    with pytest.warns(gs.FallbackWarning):
+        first = run(program, case, library, model=fast)
+    assert_outputs(first, reference(program, case, 3, torch.float64))
+    (entry,) = gs.explain(fast).fallbacks
+    assert (entry.file, entry.line) == (site.file, site.line)
+    assert len(entry.reason) > 10
+    assert gs.explain(fast).code_paths[f"{site.file}:{site.line}"] == "eager"
+
+
+@pytest.mark.parametrize("site", fallbacks.SITES, ids=lambda site: site.program.name)
+def test_fallback_error_raises_at_the_line(site):
+    library = gossamer_library()
+    fast = gs.compile(site.program.build(library, 3, torch.float64), fallback="error")
+    with pytest.raises(gs.errors.UnsupportedError) as raised:
+        run(site.program, BY_NAME["power_law"], library, model=fast)
+    assert (raised.value.file, raised.value.line) == (site.file, site.line)
+    assert f"{site.file}:{site.line}" in str(raised.value)
+
+
+def test_a_fallback_warns_once_per_place():
+    fast = gs.compile(once(copy_h, fallbacks.branch_on_value))
+    with pytest.warns(gs.FallbackWarning):
+        fast(make_graph(), H)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", gs.FallbackWarning)
+        fast(make_graph(), H + 1)
+
+
+def test_one_fallback_leaves_the_rest_compiled():
+    def layer(g, h):
+        with g.local_scope():
+            g.ndata["h"] = h
+            g.update_all(copy_h, lambda nodes: {"h": nodes.mailbox["m"].mean(1)})
+            g.update_all(copy_h, fallbacks.branch_on_value)
+            g.ndata["h"] = g.ndata["o"]
+            g.update_all(copy_h, mail_sum)
+            return F.relu(g.ndata["o"])
+
+    report = assert_twins(layer, H)
+    assert len(report.fallbacks) == 1
+    assert "kernel" in report.code_paths.values()
+
+
+def test_print_happens_on_every_call(capsys):
+    layer = once(copy_h, fallbacks.prints)
+    call(layer, make_graph(), H)
+    eager = capsys.readouterr().out
+    fast = gs.compile(layer)
+    for _ in range(3):
+        call(fast, make_graph(), H)
+        assert capsys.readouterr().out == eager

@@ -1,0 +1,187 @@
+"""Records: a graph call to capture, what capture makes of it, and a sequence of captured calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """A feature column without its rows: shape of one row, and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The user's functions of one graph call."""
+
+    message: Callable | None = None
+    reduce: Callable | None = None
+    apply: Callable | None = None
+
+
+@dataclass(frozen=True)
+class GraphCall:
+    """One graph call with user-defined functions.
+
+    Args:
+        kind: "update_all", "apply_edges" (uses `message`), "apply_nodes" (uses `apply`), or
+            "edge_softmax" (uses no function; normalises the edge column `softmax_field`).
+        functions: makes the functions from the run-time scalars (`num_scalars` torch.SymFloat), so that
+            a number which varies becomes an input.
+        src, dst, edge: schemas of the frames, by field name. apply_nodes sees `dst`.
+        homogeneous: source and destination nodes are the same rows, and `src` is `dst`.
+        idtype: dtype of node and edge ids.
+        lifted: the tensors that the functions reach by other ways than the graph.
+        initializers: value for isolated nodes by output field, 0 where absent. A callable initializer is
+            the caller's concern.
+        canonical_etype: (source type, edge type, destination type), which batches show to functions.
+        softmax_field, softmax_end: for edge_softmax: the column, and the end ("dst" or "src") at which
+            the edges of one group meet.
+    """
+
+    kind: str
+    functions: Callable[[Sequence[torch.SymFloat]], Functions]
+    src: Mapping[str, ColumnSpec] = field(default_factory=dict)
+    dst: Mapping[str, ColumnSpec] = field(default_factory=dict)
+    edge: Mapping[str, ColumnSpec] = field(default_factory=dict)
+    homogeneous: bool = True
+    idtype: torch.dtype = torch.int64
+    lifted: Sequence[Tensor] = ()
+    num_scalars: int = 0
+    initializers: Mapping[str, float] = field(default_factory=dict)
+    canonical_etype: tuple[str, str, str] = ("_N", "_E", "_N")
+    softmax_field: str = "logits"
+    softmax_end: str = "dst"
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """What a captured call reads.
+
+    kind "column": field `name` of `frame` ("node", "src", "dst", "edge"); rows are the frame's.
+    kind "ids": ids of the rows of `frame`; `name` is "id" (of nodes or edges), "src" or "dst" (endpoints
+    of edges).
+    kind "lifted": tensor `index` of the call's lifted tensors.
+    kind "scalar": run-time scalar `index`, a Python float.
+    """
+
+    kind: str
+    frame: str = ""
+    name: str = ""
+    index: int = -1
+    shape: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.float64
+
+    @property
+    def rows(self) -> str | None:
+        """ "node", "src", "dst" or "edge", or None for what has no rows."""
+        return self.frame or None
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """A field that a captured call makes: its fx node, rows ("node", "dst", "edge"), row shape, dtype."""
+
+    node: fx.Node
+    rows: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a captured graph that is known at run time only: a sympy expression of `Symbols`."""
+
+    expr: Any
+    is_integer: bool
+
+
+@dataclass(frozen=True)
+class Meta:
+    """Shape and dtype of a captured tensor; `node.meta["val"]`. Sizes may be torch.SymInt."""
+
+    shape: tuple[int | torch.SymInt, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The sympy symbols of a capture. In a homogeneous call num_src and num_dst are one symbol."""
+
+    num_src: Any
+    num_dst: Any
+    num_edges: Any
+    degree: Any
+    scalars: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class CapturedCall:
+    """A graph call as a graph of ATen and graph operators.
+
+    Attributes:
+        graph: placeholders stand for `inputs`, in order. `node.meta` has "val" (`Meta`) and "loc".
+        outputs: fields that the call writes to nodes (update_all, apply_nodes) or edges (apply_edges).
+        side_writes: edge fields that a message function assigned to `edges.data`; they persist.
+        lifted: the lifted tensors read are at these indices of the call's list.
+    """
+
+    kind: str
+    graph: fx.Graph
+    inputs: tuple[InputSpec, ...]
+    outputs: dict[str, OutputSpec]
+    side_writes: dict[str, OutputSpec]
+    homogeneous: bool
+    symbols: Symbols
+
+    @property
+    def reads(self) -> tuple[tuple[str, str], ...]:
+        """(frame, field) of each column that the call reads."""
+        return tuple((i.frame, i.name) for i in self.inputs if i.kind == "column")
+
+
+@dataclass(frozen=True)
+class Produced:
+    """An input of a step that an earlier step of the same sequence makes."""
+
+    step: int
+    field: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One captured call of a sequence.
+
+    Args:
+        call: what runs.
+        graph: index of the graph argument it runs on.
+        sources: for each of `call.inputs`, `Produced`, or any hashable key that names an outside value.
+            Equal keys are one input of the emitted function.
+    """
+
+    call: CapturedCall
+    graph: int
+    sources: tuple[Produced | Hashable, ...]
+
+
+@dataclass(frozen=True)
+class Dag:
+    """Captured calls in order, and the fields wanted from them, as (step, field)."""
+
+    steps: tuple[Step, ...]
+    outputs: tuple[tuple[int, str], ...]
+    num_graphs: int = 1
+
+
+def single_call(call: CapturedCall) -> Dag:
+    """The sequence of one call on one graph that returns everything; keys are the call's InputSpecs."""
+    fields = (*call.outputs, *(f for f in call.side_writes if f not in call.outputs))
+    return Dag((Step(call, 0, call.inputs),), tuple((0, f) for f in fields))

@@ -1,0 +1,420 @@
+"""The torch modes of capture: every ATen call on tensors without data becomes an fx node.
+
+Three promises make the recorded graph true for every graph size:
+- sizes of rows are unbacked symbols, so no size hint exists that could decide anything;
+- an operator that could only go on by assuming something of such a symbol (an equality with another
+  size, a dropped or kept axis of unknown size) is refused, not recorded;
+- tensors with data are known by identity (lifted) or are constants, else they are refused.
+
+Writes in place are recorded as their out-of-place operator; the tensor object then stands for the new
+node. That is exact while no other live tensor shares its memory, which is checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import sysconfig
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from . import composite
+from .call import InputSpec, Meta, Number
+from .errors import UntraceableError
+
+aten = torch.ops.aten
+
+_TORCH = str(Path(torch.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[1])
+_STDLIB = sysconfig.get_paths()["stdlib"]
+_MAX_CONSTANT = 256
+
+
+def is_library(file: str) -> bool:
+    """Whether a source file is torch's, ours or Python's own."""
+    if file.startswith((_TORCH, _PACKAGE, "<frozen")):
+        return True
+    return file.startswith(_STDLIB) and "site-packages" not in file
+
+
+def user_place() -> tuple[str | None, int]:
+    """File and line of the innermost frame on the stack that is neither torch's nor ours."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None, 0
+
+
+class _Env(ShapeEnv):
+    """A shape environment that remembers the first question it could not answer.
+
+    User code may swallow the exception; the capture is refused all the same.
+    """
+
+    unanswered: UntraceableError | None = None
+
+    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().evaluate_expr(*args, **kwargs)
+        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
+            if self.unanswered is None:
+                self.unanswered = size_decision(error)
+            raise
+
+
+def size_decision(error: Exception) -> UntraceableError:
+    """What a question about an unknown size or value means to the user."""
+    condition = getattr(error, "cond", None)
+    asked = f" ({condition})" if condition is not None else ""
+    file, line = user_place()
+    return UntraceableError(
+        f"a decision on a number of rows, a degree or a value{asked}",
+        file,
+        line,
+        "compute with tensor operators, or choose with torch.where",
+    )
+
+
+class Recorder:
+    """One capture: symbols, the growing fx graph, and which node each tensor stands for."""
+
+    def __init__(self, lifted: Sequence[Tensor]):
+        self.env = _Env()
+        self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
+        self.graph = fx.Graph()
+        self.inputs: list[InputSpec] = []
+        self.recording = True
+        self._by_spec: dict[InputSpec, fx.Node] = {}
+        self._fake_lifted: dict[int, Tensor] = {}
+        self._lifted = {id(tensor): index for index, tensor in enumerate(lifted)}
+        self._live: list[weakref.ref[Tensor]] = []
+        self._persistent: set[int] = set()
+        self._protected: list[Tensor] = []
+
+    def new_size(self, least: int) -> torch.SymInt:
+        """An unknown size of at least `least`."""
+        size = self.env.create_unbacked_symint()
+        _constrain_range_for_size(size, least, None)
+        return size
+
+    def scalar(self, index: int) -> torch.SymFloat:
+        """Run-time scalar `index` of the call: an unknown number."""
+        self._placeholder(InputSpec("scalar", index=index), self.empty((), torch.float64))
+        return self.env.create_unbacked_symfloat()
+
+    def empty(self, shape: Sequence[int | torch.SymInt], dtype: torch.dtype) -> Tensor:
+        """A tensor without data, unknown to the graph so far."""
+        with self.unrecorded(), self.fake:
+            return torch.empty(tuple(shape), dtype=dtype)
+
+    @contextlib.contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Torch calls in the block are ours, not the user's."""
+        before, self.recording = self.recording, False
+        try:
+            yield
+        finally:
+            self.recording = before
+
+    def input(self, spec: InputSpec, rows: int | torch.SymInt | None, persistent: bool) -> Tensor:
+        """A new tensor for an input of the call. `persistent`: writes in place would outlive the call."""
+        shape = spec.shape if rows is None else (rows, *spec.shape)
+        tensor = self.empty(shape, spec.dtype)
+        self.bind(tensor, self._placeholder(spec, tensor))
+        if persistent:
+            self._protect(tensor)
+        return tensor
+
+    def _placeholder(self, spec: InputSpec, tensor: Tensor) -> fx.Node:
+        node = self._by_spec.get(spec)
+        if node is not None:
+            return node
+        name = f"input_{len(self.inputs)}"
+        first = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+        if first is None:
+            node = self.graph.placeholder(name)
+        else:
+            with self.graph.inserting_before(first):
+                node = self.graph.placeholder(name)
+        node.meta["val"] = Meta(tuple(tensor.shape), tensor.dtype)
+        node.meta["loc"] = user_place()
+        self._by_spec[spec] = node
+        self.inputs.append(spec)
+        return node
+
+    def _protect(self, tensor: Tensor) -> None:
+        """Refuse writes to this memory. The tensor is kept, so that the address stays taken."""
+        self._persistent.add(self._memory(tensor))
+        self._protected.append(tensor)
+
+    def _memory(self, tensor: Tensor) -> int:
+        with self.unrecorded():
+            return tensor.untyped_storage()._cdata
+
+    def bind(self, tensor: Tensor, node: fx.Node) -> None:
+        """Let a tensor stand for a node."""
+        tensor._gossamer_node = node
+        self._live.append(weakref.ref(tensor))
+
+    def node_of(self, tensor: Tensor) -> fx.Node:
+        """The node that a tensor stands for.
+
+        Raises:
+            UntraceableError: a tensor that is neither made here nor lifted.
+        """
+        node = getattr(tensor, "_gossamer_node", None)
+        if node is not None:
+            return node
+        if isinstance(tensor, FakeTensor):
+            raise self.refuse("a tensor that was made by an operator capture did not see")
+        index = self._lifted.get(id(tensor))
+        if index is None:
+            raise self.refuse(
+                f"a tensor of shape {tuple(tensor.shape)} that was not found in the function's closure, "
+                "globals or attributes",
+                "reach it through self, a closure variable or a field of the graph",
+            )
+        spec = InputSpec("lifted", index=index, shape=tuple(tensor.shape), dtype=tensor.dtype)
+        return self._placeholder(spec, tensor)
+
+    def fake_of(self, tensor: Tensor) -> Tensor:
+        """The tensor without its data."""
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        known = self._fake_lifted.get(id(tensor))
+        if known is None:
+            with self.unrecorded(), self.fake:
+                known = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            self._protect(known)
+            self._fake_lifted[id(tensor)] = known
+            self.bind(known, self.node_of(tensor))
+        return known
+
+    def emit(self, target: Callable, args: tuple, kwargs: dict, result: Any) -> Any:
+        """Record a call whose result (tensors without data) is known."""
+        node = self.graph.call_function(target, self._nodes(args), self._nodes(kwargs))
+        node.meta["loc"] = user_place()
+        if isinstance(result, Tensor):
+            node.meta["val"] = Meta(tuple(result.shape), result.dtype)
+            self.bind(result, node)
+            return result
+        metas = []
+        for index, item in enumerate(result):
+            part = self.graph.call_function(getitem, (node, index))
+            part.meta["loc"] = node.meta["loc"]
+            part.meta["val"] = Meta(tuple(item.shape), item.dtype)
+            metas.append(part.meta["val"])
+            self.bind(item, part)
+        node.meta["val"] = tuple(metas)
+        return result
+
+    def _nodes(self, value: Any) -> Any:
+        return tree_map(self._node_argument, value)
+
+    def _node_argument(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.node_of(value)
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            return Number(value.node.expr, isinstance(value, torch.SymInt))
+        return value
+
+    def _fakes(self, value: Any) -> Any:
+        return tree_map(lambda v: self.fake_of(v) if isinstance(v, Tensor) else v, value)
+
+    def refuse(self, reason: str, remedy: str = "") -> UntraceableError:
+        """The error for what the user's code does now."""
+        return UntraceableError(reason, *user_place(), remedy)
+
+    def dispatch(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Record one ATen call. Runs with the recording mode off and the fake mode on."""
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        if func is aten.lift_fresh.default:
+            return self._constant(args[0])
+        self._check(func, args)
+        if func._schema.is_mutable:
+            return self._functionalise(func, args, kwargs)
+        return self.emit(func, args, kwargs, self._infer(func, args, kwargs))
+
+    def _infer(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """The result's shapes; refused when they hold only under an assumption on unknown sizes."""
+        before = self._assumptions()
+        result = func(*self._fakes(args), **self._fakes(kwargs))
+        if self._assumptions() != before:
+            raise self.refuse(
+                f"{func} needs two sizes to be equal of which one is a number of rows or a degree",
+                "use tensors whose rows are those of the batch",
+            )
+        return result
+
+    def _assumptions(self) -> tuple[int, int, int]:
+        env = self.env
+        return env.num_deferred_runtime_asserts, len(env.replacements), len(env.guards)
+
+    def _check(self, func: Any, args: tuple) -> None:
+        tags = func.tags
+        if torch.Tag.nondeterministic_seeded in tags:
+            raise self.refuse(f"random numbers ({func})", "call the module in eval() mode")
+        if torch.Tag.data_dependent_output in tags or func is aten._local_scalar_dense.default:
+            raise self.refuse(
+                f"a tensor's value is read in Python ({func})", "select with torch.where"
+            )
+        if torch.Tag.dynamic_output_shape in tags:
+            raise self.refuse(
+                f"{func} makes a result whose size depends on values", "select with torch.where"
+            )
+        if func in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims):
+            self._check_squeeze(args)
+
+    def _check_squeeze(self, args: tuple) -> None:
+        shape = args[0].shape
+        axes = range(len(shape)) if len(args) == 1 else args[1]
+        axes = [axes] if isinstance(axes, int) else axes
+        if any(isinstance(shape[axis], torch.SymInt) for axis in axes):
+            raise self.refuse(
+                "squeeze() drops the row axis or the message axis when its size happens to be 1",
+                "name the feature axis, as in squeeze(-1)",
+            )
+
+    def _constant(self, value: Tensor) -> Tensor:
+        if isinstance(value, FakeTensor):
+            return value
+        if value.numel() > _MAX_CONSTANT:
+            raise self.refuse(
+                f"a constant of {value.numel()} numbers is made in the function", "make it outside"
+            )
+        fake = self.empty(value.shape, value.dtype)
+        literal = value.tolist()
+        return self.emit(composite.constant, (literal, value.dtype), {}, fake)
+
+    def _functionalise(self, func: Any, args: tuple, kwargs: dict) -> Tensor:
+        """Record `x.add_(y)` as a new value of x."""
+        pure = _out_of_place(func)
+        target = args[0] if args else None
+        if pure is None or not isinstance(target, Tensor):
+            raise self.refuse(f"{func} changes a tensor in place", "use its out-of-place form")
+        self._check_unshared(func, target)
+        result = self._infer(pure, args, kwargs)
+        if not composite.same_shape(result.shape, target.shape):
+            raise self.refuse(f"{func} would change the shape of its tensor")
+        if result.dtype != target.dtype and not torch.can_cast(result.dtype, target.dtype):
+            raise self.refuse(f"{func} cannot store {result.dtype} in {target.dtype}")
+        self.emit(pure, args, kwargs, result)
+        if result.dtype != target.dtype:
+            cast = self._infer(aten._to_copy.default, (result,), {"dtype": target.dtype})
+            result = self.emit(aten._to_copy.default, (result,), {"dtype": target.dtype}, cast)
+        target._gossamer_node = result._gossamer_node
+        return target
+
+    def _check_unshared(self, func: Any, target: Tensor) -> None:
+        if not isinstance(target, FakeTensor):
+            raise self.refuse(
+                f"{func} changes a parameter, buffer or other tensor in place",
+                "return a new tensor",
+            )
+        self.node_of(target)
+        memory = self._memory(target)
+        if memory in self._persistent:
+            raise self.refuse(
+                f"{func} changes a field of the graph in place", "write x = x + y instead of x += y"
+            )
+        self._live = [ref for ref in self._live if ref() is not None]
+        for ref in self._live:
+            other = ref()
+            if other is target or other is None:
+                continue
+            if self._memory(other) == memory:
+                raise self.refuse(
+                    f"{func} changes memory that another tensor also shows, such as a slice",
+                    "build the result with torch.cat, torch.stack or torch.where",
+                )
+
+
+def getitem(values: tuple, index: int) -> Tensor:
+    """Result `index` of an operator with several."""
+    return values[index]
+
+
+def _out_of_place(func: Any) -> Any:
+    """aten.add_.Tensor to aten.add.Tensor, or None."""
+    name = func._schema.name.split("::")[1]
+    if not name.endswith("_") or name.endswith("__"):
+        return None
+    packet = getattr(torch.ops.aten, name[:-1], None)
+    return getattr(packet, func._overloadname, None) if packet is not None else None
+
+
+class RecordingMode(TorchDispatchMode):
+    """Sends every ATen call to the recorder."""
+
+    def __init__(self, recorder: Recorder):
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: D105
+        if not self._recorder.recording:
+            return func(*args, **(kwargs or {}))
+        return self._recorder.dispatch(func, args, kwargs or {})
+
+
+_READS_DATA = {
+    getattr(Tensor, name)
+    for name in [
+        "numpy",
+        "__array__",
+        "tolist",
+        "item",
+        "data_ptr",
+        "untyped_storage",
+        "__repr__",
+        "__format__",
+        "__dlpack__",
+        "__bool__",
+        "__float__",
+        "__int__",
+        "__index__",
+        "__contains__",
+        "apply_",
+        "map_",
+        "resolve_conj",
+        "__deepcopy__",
+    ]
+} - {Tensor.resolve_conj}
+
+
+class ApiMode(TorchFunctionMode):
+    """Records products as they are written, and refuses what would leave torch unseen.
+
+    A product decomposes into views that merge rows with features; as one node it stays readable.
+    """
+
+    def __init__(self, recorder: Recorder):
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: D105
+        if not self._recorder.recording:
+            return func(*args, **(kwargs or {}))
+        if func in _READS_DATA:
+            raise self._recorder.refuse(
+                f"a tensor's values are read in Python ({func.__name__})",
+                "compute with tensor operators",
+            )
+        record = composite.TABLE.get(func)
+        if record is not None:
+            result = record(self._recorder, *args, **(kwargs or {}))
+            if result is not None:
+                return result
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,88 @@
+"""Python calls that matter in capture although torch never sees them.
+
+While a function is captured, `print` and `input` in the capturing thread are refused, and `math` and
+`numpy` functions of an unknown degree or scalar give an unknown number, as they do with a known one.
+Other threads get the original functions.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._sympy import functions as sympy_functions
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+_Symbolic = (torch.SymInt, torch.SymFloat)
+
+#: names in math (and methods that numpy calls on objects) -> sympy function
+_FUNCTIONS = {
+    "sqrt": sympy_functions.OpaqueUnaryFn_sqrt,
+    "exp": sympy_functions.OpaqueUnaryFn_exp,
+    "log": sympy_functions.OpaqueUnaryFn_log,
+    "log2": sympy_functions.OpaqueUnaryFn_log2,
+}
+
+
+def _symbolic(name: str, value: Any) -> torch.SymFloat:
+    node = value.node
+    expr = node.expr if isinstance(value, torch.SymFloat) else sympy_functions.ToFloat(node.expr)
+    return node.shape_env.create_symfloatnode(_FUNCTIONS[name](expr), hint=None)
+
+
+def _log1p(value: Any) -> torch.SymFloat:
+    return _symbolic("log", value + 1)
+
+
+def _math_function(name: str, original: Callable) -> Callable:
+    def function(value: Any, *args: Any) -> Any:
+        if isinstance(value, _Symbolic) and not args:
+            return _log1p(value) if name == "log1p" else _symbolic(name, value)
+        return original(value, *args)
+
+    return function
+
+
+def _refused(recorder: Recorder, name: str, original: Callable, thread: int) -> Callable:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return original(*args, **kwargs)
+        raise recorder.refuse(
+            f"{name}() would run at capture only", "print outside of the function"
+        )
+
+    return function
+
+
+@contextlib.contextmanager
+def watch_python(recorder: Recorder) -> Iterator[None]:
+    """Replace the functions named above for the length of the block. Not to be entered twice at once."""
+    thread = threading.get_ident()
+    changes: list[tuple[Any, str, Any]] = []
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        changes.append((owner, name, owner.__dict__.get(name)))
+        setattr(owner, name, value)
+
+    for name in ("print", "input"):
+        replace(builtins, name, _refused(recorder, name, getattr(builtins, name), thread))
+    for name in (*_FUNCTIONS, "log1p"):
+        replace(math, name, _math_function(name, getattr(math, name)))
+        method = _log1p if name == "log1p" else (lambda self, name=name: _symbolic(name, self))
+        for owner in _Symbolic:
+            replace(owner, name, method)
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(changes):
+            if value is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)

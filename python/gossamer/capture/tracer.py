@@ -1,0 +1,290 @@
+"""From one graph call with user-defined functions to an fx graph of ATen and graph operators.
+
+The functions run once, on tensors without data. What the result may assume about the graph is nothing:
+see `recorder.py`. The program that comes out treats each row alone, which `gossamer.emit` proves by
+giving every value its rows; operators that mix rows are refused there, within `trace_call`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from gossamer.errors import GossamerError
+from gossamer.udf import EdgeBatch, LazyFrame, NodeBatch
+
+from . import ops  # noqa: F401  (registers torch.ops.gossamer)
+from .call import CapturedCall, ColumnSpec, GraphCall, InputSpec, OutputSpec, Symbols, single_call
+from .composite import same_size
+from .errors import UntraceableError
+from .recorder import ApiMode, Recorder, RecordingMode, size_decision, user_place
+from .sideways import watch_python
+
+_GRAPH = torch.ops.gossamer
+_LOCK = threading.RLock()
+
+
+def trace_call(call: GraphCall) -> CapturedCall:
+    """Run the functions of a call on tensors without data, and check that the result compiles.
+
+    Raises:
+        UntraceableError: with file, line, reason and remedy; the call must run eagerly, and any error
+            of the functions themselves shows there as eager code shows it.
+    """
+    from gossamer.emit import emit
+
+    with _LOCK:
+        captured = _Trace(call).run()
+    emit(single_call(captured))
+    return captured
+
+
+class _Columns(Mapping[str, str]):
+    """A frame's field names, mapped to themselves: the column is made in the fetch."""
+
+    def __init__(self, schema: Mapping[str, ColumnSpec]):
+        self._schema = schema
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._schema:
+            raise KeyError(name)
+        return name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schema)
+
+    def __len__(self) -> int:
+        return len(self._schema)
+
+
+class _EdgeData(LazyFrame):
+    """`edges.data` over all edges: the graph's own frame, so assignments outlive the call."""
+
+    __slots__ = ("written",)
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.written: dict[str, Tensor] = {}
+
+    def __setitem__(self, key: str, value: Tensor) -> None:
+        super().__setitem__(key, value)
+        self.written[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        raise UntraceableError("edges.data loses a field in a user function", *user_place())
+
+
+class _Trace:
+    """The state of one capture."""
+
+    def __init__(self, call: GraphCall):
+        self.call = call
+        self.recorder = Recorder(call.lifted)
+        new_size = self.recorder.new_size
+        self.num_dst = new_size(0)
+        self.num_src = self.num_dst if call.homogeneous else new_size(0)
+        self.num_edges = new_size(0)
+        self.degree = new_size(1)
+        self.scalars = [self.recorder.scalar(index) for index in range(call.num_scalars)]
+        self.written: dict[str, Tensor] = {}
+
+    def run(self) -> CapturedCall:
+        functions = self.call.functions(self.scalars)
+        outputs: dict[str, Tensor] = {}
+        with self._errors(), self._modes():
+            if self.call.kind == "update_all":
+                outputs = self._reduce(functions.reduce, self._message(functions.message))
+                if functions.apply is not None:
+                    outputs = self._apply(functions.apply, outputs)
+            elif self.call.kind == "apply_edges":
+                outputs = self._message(functions.message)
+            elif self.call.kind == "apply_nodes":
+                outputs = self._apply(functions.apply, {})
+            elif self.call.kind == "edge_softmax":
+                outputs = self._softmax()
+            else:
+                raise ValueError(f"unknown kind of graph call: {self.call.kind!r}")
+            return self._captured(outputs)
+
+    @contextlib.contextmanager
+    def _modes(self) -> Iterator[None]:
+        recorder = self.recorder
+        with torch.no_grad(), watch_python(recorder), recorder.fake, RecordingMode(recorder):
+            with ApiMode(recorder):
+                yield
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Every failure becomes an UntraceableError at the user's line."""
+        states = random.getstate()
+        try:
+            yield
+        except UntraceableError:
+            raise
+        except GossamerError as error:
+            raise UntraceableError(str(error), *_place_of(error)) from error
+        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
+            raise (self.recorder.env.unanswered or size_decision(error)) from error
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise UntraceableError(reason, *_place_of(error)) from error
+        if self.recorder.env.unanswered is not None:
+            raise self.recorder.env.unanswered
+        if random.getstate() != states:
+            raise UntraceableError("a user function draws random numbers in Python")
+
+    def _message(self, message) -> dict[str, Tensor]:
+        call = self.call
+        src = self._frame("src", call.src, self._gather_src, "edges.src", self.num_edges)
+        dst = self._frame("dst", call.dst, self._gather_dst, "edges.dst", self.num_edges)
+        fetch = self._fetch("edge", call.edge, True)
+        data = _EdgeData(_Columns(call.edge), fetch, "edges.data", self.num_edges)
+        batch = EdgeBatch(src, dst, data, self._edge_ids, self.num_edges, call.canonical_etype)
+        fields = self._checked(message(batch), self.num_edges, "message function", "edges")
+        self.written = self._checked(data.written, self.num_edges, "edges.data", "edges")
+        return fields
+
+    def _reduce(self, reduce, messages: dict[str, Tensor]) -> dict[str, Tensor]:
+        mailbox = {name: self._mailbox(tensor) for name, tensor in messages.items()}
+        data = self._frame("dst", self.call.dst, None, "nodes.data", self.num_dst)
+        batch = NodeBatch(data, mailbox, self._node_ids, self.num_dst, self.call.canonical_etype[2])
+        fields = self._checked(reduce(batch), self.num_dst, "reduce function", "nodes")
+        return {name: self._fill(name, tensor) for name, tensor in fields.items()}
+
+    def _apply(self, apply, overlay: dict[str, Tensor]) -> dict[str, Tensor]:
+        fetch = self._fetch(self._name("dst"), self.call.dst, self.call.kind == "update_all")
+        data = LazyFrame(_Columns(self.call.dst), fetch, "nodes.data", self.num_dst)
+        for name, tensor in overlay.items():
+            data[name] = tensor
+        batch = NodeBatch(data, None, self._node_ids, self.num_dst, self.call.canonical_etype[2])
+        return self._checked(apply(batch), self.num_dst, "apply function", "nodes")
+
+    def _softmax(self) -> dict[str, Tensor]:
+        name, end = self.call.softmax_field, self.call.softmax_end
+        logits = self._fetch("edge", self.call.edge, False)(name)
+        size = self.num_src if end == "src" else self.num_dst
+        result = self.recorder.empty(logits.shape, logits.dtype)
+        args = (logits, self._endpoint(end), size)
+        return {name: self.recorder.emit(_GRAPH.softmax.default, args, {}, result)}
+
+    def _name(self, end: str) -> str:
+        return "node" if self.call.homogeneous else end
+
+    def _frame(self, end, schema, gather, where, rows) -> LazyFrame:
+        fetch = self._fetch(self._name(end), schema, False)
+        made = fetch if gather is None else (lambda name: gather(fetch(name)))
+        return LazyFrame(_Columns(schema), made, where, rows)
+
+    def _fetch(self, frame: str, schema: Mapping[str, ColumnSpec], persistent: bool):
+        def fetch(name: str) -> Tensor:
+            column = schema[name]
+            spec = InputSpec("column", frame, name, -1, column.shape, column.dtype)
+            return self.recorder.input(spec, self._rows(frame), persistent)
+
+        return fetch
+
+    def _rows(self, frame: str) -> torch.SymInt:
+        return {"src": self.num_src, "edge": self.num_edges}.get(frame, self.num_dst)
+
+    def _ids(self, frame: str, name: str) -> Tensor:
+        spec = InputSpec("ids", frame, name, -1, (), self.call.idtype)
+        return self.recorder.input(spec, self._rows(frame), True)
+
+    def _endpoint(self, end: str) -> Tensor:
+        return self._ids("edge", end)
+
+    def _edge_ids(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._endpoint("src"), self._endpoint("dst"), self._ids("edge", "id")
+
+    def _node_ids(self) -> Tensor:
+        return self._ids(self._name("dst"), "id")
+
+    def _gather_src(self, rows: Tensor) -> Tensor:
+        return self._gather(_GRAPH.gather_src.default, rows, "src")
+
+    def _gather_dst(self, rows: Tensor) -> Tensor:
+        return self._gather(_GRAPH.gather_dst.default, rows, "dst")
+
+    def _gather(self, op, rows: Tensor, end: str) -> Tensor:
+        result = self.recorder.empty((self.num_edges, *rows.shape[1:]), rows.dtype)
+        return self.recorder.emit(op, (rows, self._endpoint(end)), {}, result)
+
+    def _mailbox(self, edges: Tensor) -> Tensor:
+        shape = (self.num_dst, self.degree, *edges.shape[1:])
+        result = self.recorder.empty(shape, edges.dtype)
+        args = (edges, self._endpoint("dst"), self.num_dst)
+        return self.recorder.emit(_GRAPH.mailbox.default, args, {}, result)
+
+    def _fill(self, name: str, rows: Tensor) -> Tensor:
+        value = self.call.initializers.get(name, 0)
+        result = self.recorder.empty(rows.shape, rows.dtype)
+        args = (rows, self._endpoint("dst"), self.num_dst, value)
+        return self.recorder.emit(_GRAPH.fill_isolated.default, args, {}, result)
+
+    def _checked(self, fields, rows: torch.SymInt, what: str, unit: str) -> dict[str, Tensor]:
+        """The returned fields; each must be a tensor with the rows of the batch."""
+        if not isinstance(fields, Mapping):
+            raise UntraceableError(
+                f"the {what} returned {type(fields).__name__} instead of a dict", *user_place()
+            )
+        for name, tensor in fields.items():
+            if not isinstance(name, str) or not isinstance(tensor, Tensor):
+                raise UntraceableError(
+                    f"the {what} returned a {type(tensor).__name__} for {name!r}", *user_place()
+                )
+            if tensor.dim() == 0 or not same_size(tensor.shape[0], rows):
+                shape = tuple(str(size) for size in tensor.shape)
+                raise UntraceableError(
+                    f"field {name!r} of the {what} has shape ({', '.join(shape)}), "
+                    f"which is not one row for each of the {unit}",
+                    *user_place(),
+                )
+        return dict(fields)
+
+    def _captured(self, outputs: dict[str, Tensor]) -> CapturedCall:
+        on_edges = self.call.kind in ("apply_edges", "edge_softmax")
+        rows = "edge" if on_edges else self._name("dst")
+        specs = {name: self._output(tensor, rows) for name, tensor in outputs.items()}
+        written = {name: self._output(tensor, "edge") for name, tensor in self.written.items()}
+        graph = self.recorder.graph
+        graph.output(tuple(spec.node for spec in (*specs.values(), *written.values())))
+        return CapturedCall(
+            kind=self.call.kind,
+            graph=graph,
+            inputs=tuple(self.recorder.inputs),
+            outputs=specs,
+            side_writes={
+                name: spec for name, spec in written.items() if name not in specs or not on_edges
+            },
+            homogeneous=self.call.homogeneous,
+            symbols=Symbols(
+                num_src=self.num_src.node.expr,
+                num_dst=self.num_dst.node.expr,
+                num_edges=self.num_edges.node.expr,
+                degree=self.degree.node.expr,
+                scalars=tuple(scalar.node.expr for scalar in self.scalars),
+            ),
+        )
+
+    def _output(self, tensor: Tensor, rows: str) -> OutputSpec:
+        node = self.recorder.node_of(tensor)
+        return OutputSpec(node, rows, tuple(tensor.shape[1:]), tensor.dtype)
+
+
+def _place_of(error: BaseException) -> tuple[str | None, int]:
+    """The user's line that an exception passed through last, or that is on the stack now."""
+    from .recorder import is_library
+
+    place: tuple[str | None, int] = (None, 0)
+    traceback = error.__traceback__
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if not is_library(name):
+            place = (name, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return place if place[0] is not None else user_place()

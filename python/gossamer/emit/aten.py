@@ -1,0 +1,67 @@
+"""The table of all operators that compile, and the graph operators' own lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from gossamer.capture import (
+    ops,  # noqa: F401  (registers torch.ops.gossamer)
+    recorder,
+)
+
+from . import elementwise, products, reductions, shapes
+from .lower import Lowering
+from .table import Table
+
+_GRAPH = torch.ops.gossamer
+
+
+def _gather(end: str) -> Any:
+    def handler(lowering: Lowering, node: fx.Node) -> Table:
+        table = lowering.table(node.args[0])
+        type = table.type.with_rows(lowering.rows("edge"))
+        return Table(lowering.builder.op("mp.gather", (table.value,), type, end=end), table.axes)
+
+    return handler
+
+
+def _mailbox(lowering: Lowering, node: fx.Node) -> Table:
+    axes, _ = lowering.axes_of(node.args[0].meta["val"].shape)
+    value = lowering.fit(lowering.table(node.args[0]), axes, lowering.rows("edge"))
+    type = value.type.with_rows(lowering.rows("mailbox"))
+    return Table(lowering.builder.op("mp.mailbox", (value,), type), ("r", "d", *axes[1:]))
+
+
+def _fill_isolated(lowering: Lowering, node: fx.Node) -> Table:
+    axes, _ = lowering.axes_of(node.meta["val"].shape)
+    value = lowering.fit(lowering.table(node.args[0]), axes, lowering.node_rows)
+    fill = type(node.args[3])(node.args[3])
+    result = lowering.builder.op("mp.fill_isolated", (value,), value.type, end="dst", value=fill)
+    return Table(result, axes)
+
+
+def _softmax(lowering: Lowering, node: fx.Node) -> Table:
+    table = lowering.table(node.args[0])
+    end = lowering.call.inputs[_input_index(node.args[1])].name
+    return Table(lowering.builder.op("mp.softmax", (table.value,), table.type, end=end), table.axes)
+
+
+def _input_index(node: fx.Node) -> int:
+    return node.graph.find_nodes(op="placeholder").index(node)
+
+
+TABLE: dict[Any, Any] = {
+    **elementwise.TABLE,
+    **shapes.TABLE,
+    **reductions.TABLE,
+    **products.TABLE,
+    recorder.getitem: shapes.item,
+    _GRAPH.gather_src.default: _gather("src"),
+    _GRAPH.gather_dst.default: _gather("dst"),
+    _GRAPH.mailbox.default: _mailbox,
+    _GRAPH.fill_isolated.default: _fill_isolated,
+    _GRAPH.softmax.default: _softmax,
+}

@@ -1,4 +1,5 @@
-"""Exceptions of Gossamer. Each class's docstring is its manual page: cause, failing code, working code.
+"""Exceptions of Gossamer. Each class's docstring is its manual page: cause, failing code, working
+code.
 
 Every class derives from `GossamerError`. Where DGL or Python raise a standard exception for the
 same mistake, the class here derives from that exception as well, so existing `except` clauses work.
@@ -37,7 +38,8 @@ class MissingFieldError(GraphError, KeyError):
     >>> g.update_all(lambda edges: {"m": edges.src["h"]}, gs.function.sum("m", "h"))   # fails
     Traceback (most recent call last):
     gossamer.errors.MissingFieldError: edges.src has no field 'h'; it has: 'x'
-    >>> g.ndata["h"] = x                                                               # first, then it works
+    >>> g.ndata["h"] = x                                                               # first, then
+    it works
     """
 
     def __init__(self, key: object, where: str, available: Iterable[object] = ()):
@@ -89,3 +91,85 @@ def _rebuild(cls: type[GossamerError], args: tuple, state: dict) -> GossamerErro
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+class UnsupportedError(GossamerError):
+    """A graph call cannot be compiled, and ``gs.compile(..., fallback="error")`` was asked for.
+
+    >>> fast = gs.compile(model, fallback="error")
+    >>> fast(g, x)                                # fails: names the line and what stands there
+
+    Write what the message says instead, or let that call alone run eagerly:
+
+    >>> fast = gs.compile(model)
+
+    Attributes:
+        file, line: where in the user's code. reason: what was found. remedy: what to write instead.
+    """
+
+    def __init__(self, fallback):
+        self.file = fallback.file
+        self.line = fallback.line
+        self.reason = fallback.reason
+        self.remedy = fallback.remedy
+        super().__init__(_fallback_text(fallback))
+
+    def __reduce__(self):
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+class FallbackWarning(UserWarning):
+    """A graph call runs eagerly, because it cannot be compiled. Said once per place.
+
+    Attributes:
+        file, line: where in the user's code. reason: what was found. remedy: what to write instead.
+    """
+
+    def __init__(self, fallback):
+        self.file = fallback.file
+        self.line = fallback.line
+        self.reason = fallback.reason
+        self.remedy = fallback.remedy
+        super().__init__(_fallback_text(fallback) + "; this call runs eagerly")
+
+
+class StaleFieldError(GossamerError):
+    """A deferred edge field was read after one of its inputs was changed in place.
+
+    An edge field that nothing in the compiled call needs is computed when it is first read. That
+    is impossible once an input has been overwritten.
+
+    >>> fast = gs.compile(model)
+    >>> y = fast(g, x)
+    >>> x.add_(1)
+    >>> g.edata["m"]                              # fails: m was a function of the old x
+    >>> fast = gs.compile(model, keep_fields=True)   # works: computed during the call
+    """
+
+
+def _fallback_text(fallback) -> str:
+    remedy = f"; {fallback.remedy}" if fallback.remedy else ""
+    return f"{fallback.file}:{fallback.line}: {fallback.call}: {fallback.reason}{remedy}"
+
+
+class CompileError(GossamerError):
+    """The compiler refuses a program. What it stands for then runs as torch operators, reported.
+
+    >>> gossamer.compiler.compile_ir("func.func @region() {")      # fails: not a whole function
+    Traceback (most recent call last):
+    gossamer.errors.CompileError: ...
+    >>> gossamer.compiler.compile_ir("func.func @region() attributes {mp.graphs = 1 : i64} { return }")
+
+    Attributes:
+        reason: what was found.
+        file, line: the user's code that it comes from; None and 0 when unknown.
+    """
+
+    def __init__(self, reason: str, file: str | None = None, line: int = 0):
+        super().__init__(f"{file}:{line}: {reason}" if file else reason)
+        self.reason = reason
+        self.file = file
+        self.line = line
+
+    def __reduce__(self):
+        return type(self), (self.reason, self.file, self.line)

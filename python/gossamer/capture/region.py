@@ -1,0 +1,310 @@
+"""Region mode: graph calls of one compiled call, recorded lazily and run as programs.
+
+Node fields are computed at the call that writes them.  Edge fields written by ``apply_edges`` are
+*deferred*: a later call that reads them takes the function that makes them into its own program, so
+that they never exist as arrays.  Reading one computes it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossamer.borrow import from_dgl, is_dgl_graph
+from gossamer.capture.call import ColumnSpec, Dag, InputSpec, Produced, Step
+from gossamer.capture.plan import Plan, run_plan
+from gossamer.capture.session import Captured, Session, Site
+from gossamer.eager import EAGER
+from gossamer.errors import StaleFieldError
+from gossamer.explain import Fallback
+from gossamer.frame import Column, Frame, zeros
+from gossamer.function import BuiltinFunction
+from gossamer.function import from_dgl as builtin_of
+from gossamer.graph import Graph, Relation
+from gossamer.structure import Structure
+
+
+@dataclass
+class RecordedCall:
+    """A captured call with what it reads: tensors, or fields of earlier calls."""
+
+    captured: Captured
+    structure: Structure
+    sources: list[Tensor | DeferredColumn]
+    versions: list[int | None]
+
+
+class DeferredColumn:
+    """An edge field that is computed when first read, or inside the program that needs it."""
+
+    __slots__ = ("shape", "dtype", "device", "call", "field", "_region", "_tensor")
+
+    def __init__(self, region: Region, call: RecordedCall, field: str) -> None:
+        output = _output(call, field)
+        self.shape = torch.Size((call.structure.num_edges, *output.shape))
+        self.dtype = output.dtype
+        self.device = call.structure.device
+        self.call = call
+        self.field = field
+        self._region = region
+        self._tensor: Tensor | None = None
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The column when it has been computed."""
+        return self._tensor
+
+    def materialize(self) -> Tensor:
+        """The column, computed in the first call.
+
+        Raises:
+            StaleFieldError: an input was changed in place since the graph call.
+        """
+        if self._tensor is None:
+            self._tensor = self._region.compute(self.call, [self.field])[0]
+        return self._tensor
+
+
+class Region:
+    """The graph calls of one call of a compiled module: the engine of its shadow graphs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def shadow(self, value: Any) -> Any:
+        """A graph under this engine for a graph; anything else as it is."""
+        if isinstance(value, Graph):
+            return value if isinstance(value._engine, Region) else value.shadow(self)
+        return from_dgl(value).shadow(self) if is_dgl_graph(value) else value
+
+    # --- the engine interface ---------------------------------------------------------------------
+
+    def update_all(
+        self,
+        graph: Graph,
+        relation_index: int,
+        message: Callable,
+        reduce: Callable,
+        apply: Callable | None,
+    ) -> None:
+        """Run or compile ``graph.update_all`` on one relation."""
+        relation = graph.relation(relation_index)
+        functions = (_udf(message, "message"), _udf(reduce, "reduce"), apply)
+        call = self._record("update_all", relation, functions)
+        if call is None:
+            EAGER.update_all(graph, relation_index, message, reduce, apply)
+            return
+        if not self._fills_zeros(call, relation.dst):
+            EAGER.update_all(graph, relation_index, message, reduce, apply)
+            return
+        self._write_edges(call, relation.edges, call.captured.call.side_writes)
+        self._write_nodes(call, relation.dst)
+
+    def apply_edges(self, graph: Graph, relation_index: int, func: Callable) -> None:
+        """Run or compile ``graph.apply_edges`` on one relation."""
+        relation = graph.relation(relation_index)
+        call = self._record("apply_edges", relation, (_udf(func, "message"), None, None))
+        if call is None:
+            EAGER.apply_edges(graph, relation_index, func)
+            return
+        captured = call.captured.call
+        self._write_edges(call, relation.edges, {**captured.side_writes, **captured.outputs})
+
+    def apply_nodes(self, graph: Graph, ntype_index: int, func: Callable) -> None:
+        """Apply functions are plain torch code on whole columns: nothing to compile."""
+        EAGER.apply_nodes(graph, ntype_index, func)
+
+    def edge_softmax(
+        self, graph: Graph, relation_index: int, logits: Tensor, norm_by: str
+    ) -> Tensor:
+        """Normalise ``logits`` (E, ...) over the edges that meet at each node."""
+        relation = graph.relation(relation_index)
+        frame = Frame(relation.structure.num_edges, "edges", columns={"logits": logits})
+        relation = relation._replace(edges=frame)
+        call = self._record("edge_softmax", relation, (None, None, None), norm_by)
+        if call is None:
+            return EAGER.edge_softmax(graph, relation_index, logits, norm_by)
+        return self.compute(call, list(call.captured.call.outputs))[0]
+
+    # --- recording --------------------------------------------------------------------------------
+
+    def _record(
+        self, kind: str, relation: Relation, functions: tuple, softmax_end: str = "dst"
+    ) -> RecordedCall | None:
+        site = Site(
+            kind=kind,
+            functions=functions,
+            src=_specs(relation.src),
+            dst=_specs(relation.dst),
+            edge=_specs(relation.edges),
+            homogeneous=relation.structure.homogeneous,
+            idtype=relation.structure.idtype,
+            canonical_etype=relation.canonical_etype,
+            softmax_end=softmax_end,
+        )
+        captured = self._session.capture(site)
+        if isinstance(captured, Fallback):
+            self._session.refuse(captured)
+            return None
+        sources = [_source(spec, relation, captured) for spec in captured.call.inputs]
+        versions = [_version(source) for source in sources]
+        return RecordedCall(captured, relation.structure, sources, versions)
+
+    def _fills_zeros(self, call: RecordedCall, frame: Frame) -> bool:
+        """Whether isolated nodes get 0 in every output; another initializer runs eagerly."""
+        for field in call.captured.call.outputs:
+            if frame.initializers.get(field) is not zeros:
+                reason = f"field {field!r} has an initializer of its own"
+                self._session.refuse(
+                    Fallback(*_first_place(call), reason, "use the default, zeros", "update_all")
+                )
+                return False
+        return True
+
+    def _write_nodes(self, call: RecordedCall, frame: Frame) -> None:
+        fields = list(call.captured.call.outputs)
+        for field, tensor in zip(fields, self.compute(call, fields), strict=True):
+            frame[field] = tensor
+
+    def _write_edges(self, call: RecordedCall, frame: Frame, outputs: Mapping) -> None:
+        for field in outputs:
+            column = DeferredColumn(self, call, field)
+            keep = self._session.options.keep_fields
+            frame[field] = column.materialize() if keep else column
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def compute(self, call: RecordedCall, fields: list[str]) -> list[Tensor]:
+        """The named outputs of a call, with every deferred field that it reads made on the way."""
+        calls = _closure(call)
+        for each in calls:
+            _check_fresh(each)
+        positions = {id(each): i for i, each in enumerate(calls)}
+        structures = list({id(each.structure): each.structure for each in calls}.values())
+        graphs = {id(structure): i for i, structure in enumerate(structures)}
+        values = _Values()
+        steps = tuple(_step(each, graphs[id(each.structure)], positions, values) for each in calls)
+        outputs = tuple((positions[id(call)], field) for field in fields)
+        dag = Dag(steps, outputs, len(structures))
+        key = (tuple((id(s.call), s.graph, s.sources) for s in steps), outputs)
+        plan = self._session.plans.get(key)
+        if plan is None:
+            plan = self._session.plans[key] = Plan(dag, self._session, structures)
+        return run_plan(plan, structures, values.by_key)
+
+
+class _Values:
+    """The outside tensors of a sequence of calls. A key says which of them have to be one tensor."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[Hashable, Tensor] = {}
+        self._numbers: dict[int, int] = {}
+
+    def key(self, tensor: Tensor, spec: InputSpec, graph: int) -> Hashable:
+        number = self._numbers.setdefault(id(tensor), len(self._numbers))
+        key = (number, spec.rows, graph if spec.rows else None)
+        self.by_key[key] = tensor
+        return key
+
+
+def _step(call: RecordedCall, graph: int, positions: dict[int, int], values: _Values) -> Step:
+    sources: list[Produced | Hashable] = []
+    for source, spec in zip(call.sources, call.captured.call.inputs, strict=True):
+        if isinstance(source, DeferredColumn):
+            if source.tensor is None:
+                sources.append(Produced(positions[id(source.call)], source.field))
+                continue
+            source = source.tensor
+        sources.append(values.key(source, spec, graph))
+    return Step(call.captured.call, graph, tuple(sources))
+
+
+def _closure(call: RecordedCall) -> list[RecordedCall]:
+    """The call and the calls that make its deferred inputs, in the order they were made."""
+    found: dict[int, RecordedCall] = {}
+
+    def visit(each: RecordedCall) -> None:
+        if id(each) in found:
+            return
+        for source in each.sources:
+            if isinstance(source, DeferredColumn) and source.tensor is None:
+                visit(source.call)
+        found[id(each)] = each
+
+    visit(call)
+    return list(found.values())
+
+
+def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor | DeferredColumn:
+    """The column, id tensor, lifted tensor or scalar that an input of a captured call stands for."""
+    if spec.kind == "column":
+        frames = {"src": relation.src, "dst": relation.dst, "edge": relation.edges}
+        column = frames.get(spec.frame, relation.dst).peek(spec.name)
+        computed = isinstance(column, (Tensor, DeferredColumn))
+        return column if computed else column.materialize()
+    if spec.kind == "lifted":
+        return captured.lifted[spec.index]
+    if spec.kind == "scalar":
+        packed = bytearray(struct.pack("d", captured.scalars[spec.index]))
+        return torch.frombuffer(packed, dtype=torch.float64).reshape(())
+    return _ids(spec, relation.structure)
+
+
+def _ids(spec: InputSpec, structure: Structure) -> Tensor:
+    if spec.name == "src":
+        return structure.src
+    if spec.name == "dst":
+        return structure.dst
+    counts = {"edge": structure.num_edges, "src": structure.num_src}
+    return torch.arange(counts.get(spec.frame, structure.num_dst), dtype=structure.idtype)
+
+
+def _specs(frame: Frame) -> dict[str, ColumnSpec]:
+    return {key: _spec(frame.peek(key)) for key in frame}
+
+
+def _spec(column: Column) -> ColumnSpec:
+    return ColumnSpec(tuple(column.shape[1:]), column.dtype)
+
+
+def _output(call: RecordedCall, field: str) -> Any:
+    captured = call.captured.call
+    return captured.outputs.get(field) or captured.side_writes[field]
+
+
+def _udf(function: Any, role: str) -> Callable:
+    """A built-in as the plain function it stands for; other functions as they are."""
+    builtin = builtin_of(function)
+    return getattr(builtin, f"as_{role}") if isinstance(builtin, BuiltinFunction) else function
+
+
+def _first_place(call: RecordedCall) -> tuple[str, int]:
+    for node in call.captured.call.graph.nodes:
+        if node.meta.get("loc"):
+            return node.meta["loc"]
+    return ("<unknown>", 0)
+
+
+def _version(source: Tensor | DeferredColumn) -> int | None:
+    """The in-place counter of a tensor; inference tensors have none."""
+    tensor = source if isinstance(source, Tensor) else source.tensor
+    return None if tensor is None or tensor.is_inference() else tensor._version
+
+
+def _check_fresh(call: RecordedCall) -> None:
+    for source, version, spec in zip(
+        call.sources, call.versions, call.captured.call.inputs, strict=True
+    ):
+        if version is not None and _version(source) != version:
+            file, line = _first_place(call)
+            what = f"field {spec.name!r}" if spec.kind == "column" else "a tensor"
+            raise StaleFieldError(
+                f"{file}:{line}: this edge field is computed when first read, but {what} that it "
+                f"depends on was changed in place before; compile with "
+                f"gs.compile(..., keep_fields=True)"
+            )

@@ -1,0 +1,312 @@
+"""What one compiled module has learnt: captures by key, programs, and what runs eagerly.
+
+A capture is found by the snapshot of the user's functions and the schemas of the fields that they
+can see.  Python floats are not part of that key: a function is first captured with the floats it
+has, and a float that is seen to vary becomes a run-time scalar of the next capture.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import warnings
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gossamer.capture.call import CapturedCall, ColumnSpec, Functions, GraphCall
+from gossamer.capture.errors import UntraceableError
+from gossamer.capture.refusal import CannotSnapshot
+from gossamer.capture.snapshot import Snapshot, snapshot
+from gossamer.capture.substitute import substitute
+from gossamer.capture.tracer import trace_call
+from gossamer.errors import FallbackWarning, UnsupportedError
+from gossamer.explain import Compilation, Fallback
+
+#: Captures of one function that differ in the values of floats only; then it runs eagerly.
+MAX_VARIANTS = 8
+
+_CHOICES = {
+    "fallback": ("eager", "error"),
+    "backend": ("native", "torch"),
+    "numerics": ("fast", "strict"),
+    "target": ("host", "generic"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: the keyword arguments of ``gossamer.compile``."""
+
+    fallback: str = "eager"
+    backend: str = "native"
+    numerics: str = "fast"
+    target: str = "host"
+    keep_fields: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ValueError(
+                    f"{name} is one of {', '.join(map(repr, choices))}, but found {value!r}"
+                )
+
+
+@dataclass(frozen=True)
+class Site:
+    """A graph call of the user's program, ready to be captured."""
+
+    kind: str
+    functions: tuple[Callable | None, Callable | None, Callable | None]
+    src: dict[str, ColumnSpec]
+    dst: dict[str, ColumnSpec]
+    edge: dict[str, ColumnSpec]
+    homogeneous: bool
+    idtype: torch.dtype
+    canonical_etype: tuple[str, str, str]
+    softmax_end: str = "dst"
+
+    def schema(self) -> Hashable:
+        """Everything but the functions, for the cache key."""
+        frames = tuple(tuple(frame.items()) for frame in (self.src, self.dst, self.edge))
+        names = (self.canonical_etype, self.softmax_end)
+        return (self.kind, frames, self.homogeneous, self.idtype, *names)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What the functions of a site reach: a key, tensors, and floats by function and path."""
+
+    key: Hashable
+    tensors: list[Tensor]
+    floats: dict[tuple[int, Hashable], float]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured call with the tensors and scalars of this call."""
+
+    call: CapturedCall
+    lifted: list[Tensor]
+    scalars: list[float]
+
+
+@dataclass
+class _Variant:
+    """One capture: the floats it was specialised on, and those that are run-time scalars."""
+
+    fixed: dict[tuple[int, Hashable], float]
+    scalars: tuple[tuple[int, Hashable], ...]
+    call: CapturedCall
+
+    def accepts(self, floats: dict[tuple[int, Hashable], float]) -> bool:
+        return all(_same(floats[path], value) for path, value in self.fixed.items())
+
+
+@dataclass
+class _Entry:
+    """All captures of one site; `refusal` when it runs eagerly."""
+
+    variants: list[_Variant] = field(default_factory=list)
+    refusal: Fallback | None = None
+
+
+@dataclass
+class ProgramRecord:
+    """A program as one compiled module uses it."""
+
+    program: object
+    compilation: Compilation
+    lines: frozenset[tuple[str, int]]
+    path: str
+
+    @property
+    def buffers(self) -> list[dict]:
+        return self.program.buffers
+
+    @property
+    def remarks(self) -> list[dict]:
+        return self.program.remarks
+
+    def text(self, stage: str) -> str:
+        return self.program.text(stage)
+
+
+class Session:
+    """The memory of one compiled module or function. May be used by several threads."""
+
+    def __init__(self, options: Options, name: str) -> None:
+        self.options = options
+        self.name = name
+        self.plans: dict[Hashable, object] = {}
+        self.programs: list[ProgramRecord] = []
+        self.fallbacks: dict[tuple[str, int, str], Fallback] = {}
+        self.lock = threading.RLock()
+        self._entries: dict[Hashable, _Entry] = {}
+
+    def capture(self, site: Site) -> Captured | Fallback:
+        """The captured form of a graph call, or why it runs eagerly."""
+        try:
+            reached = _reach(site.functions)
+        except CannotSnapshot as error:
+            return _refusal(site, error)
+        key = (reached.key, site.schema(), _ambient())
+        with self.lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry()
+            if entry.refusal is not None:
+                return entry.refusal
+            variant = next((v for v in entry.variants if v.accepts(reached.floats)), None)
+            if variant is None:
+                variant = self._specialise(entry, site, reached)
+            if isinstance(variant, Fallback):
+                return variant
+        scalars = [reached.floats[path] for path in variant.scalars]
+        return Captured(variant.call, reached.tensors, scalars)
+
+    def refuse(self, fallback: Fallback) -> None:
+        """Report a call that runs eagerly: once per place; an error when asked for."""
+        if self.options.fallback == "error":
+            raise UnsupportedError(fallback)
+        with self.lock:
+            place = (fallback.file, fallback.line, fallback.reason)
+            if place in self.fallbacks:
+                return
+            self.fallbacks[place] = fallback
+        warnings.warn(FallbackWarning(fallback), stacklevel=2)
+
+    def _specialise(self, entry: _Entry, site: Site, reached: Reached) -> _Variant | Fallback:
+        varying = _varying(entry.variants, reached.floats)
+        attempts = [varying, ()] if varying else [()]
+        for scalars in attempts:
+            if len(entry.variants) >= MAX_VARIANTS:
+                break
+            try:
+                call = _trace_unchanged(site, reached, scalars)
+            except (UntraceableError, CannotSnapshot) as error:
+                refusal = _refusal(site, error)
+                continue
+            fixed = {p: v for p, v in reached.floats.items() if p not in set(scalars)}
+            variant = _Variant(fixed, scalars, call)
+            entry.variants.append(variant)
+            return variant
+        if len(entry.variants) >= MAX_VARIANTS:
+            refusal = _too_many(site)
+        if not entry.variants or len(entry.variants) >= MAX_VARIANTS:
+            entry.refusal = refusal
+        return refusal
+
+
+def _reach(functions: tuple[Callable | None, ...]) -> Reached:
+    keys: list[Hashable] = []
+    tensors: dict[int, Tensor] = {}
+    floats: dict[tuple[int, Hashable], float] = {}
+    for index, function in enumerate(functions):
+        if function is None:
+            keys.append(None)
+            continue
+        snap = snapshot(function)
+        keys.append(snap.key)
+        for lifted in snap.tensors:
+            tensors.setdefault(id(lifted.tensor), lifted.tensor)
+        positions = {identity: i for i, identity in enumerate(tensors)}
+        keys.append(tuple(positions[id(lifted.tensor)] for lifted in snap.tensors))
+        floats.update({(index, path): value for path, value in snap.floats})
+    return Reached(tuple(keys), list(tensors.values()), floats)
+
+
+def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCall:
+    """The captured call of functions that leave no trace in the user's objects.
+
+    Raises:
+        UntraceableError: a function cannot be traced, or changed what it reaches.
+    """
+    values: list[dict] = [{}, {}, {}]
+    made: list[tuple[Callable, Snapshot]] = []
+
+    def functions(symbols: list[torch.SymFloat]) -> Functions:
+        for (index, path), symbol in zip(scalars, symbols, strict=True):
+            values[index][path] = symbol
+        copies = [
+            substitute(function, replaced) if replaced else function
+            for function, replaced in zip(site.functions, values, strict=True)
+        ]
+        made.extend((copy, snapshot(copy, traced=True)) for copy in copies if copy is not None)
+        return Functions(*copies)
+
+    call = trace_call(
+        GraphCall(
+            kind=site.kind,
+            functions=functions,
+            src=site.src,
+            dst=site.dst,
+            edge=site.edge,
+            homogeneous=site.homogeneous,
+            idtype=site.idtype,
+            lifted=reached.tensors,
+            num_scalars=len(scalars),
+            canonical_etype=site.canonical_etype,
+            softmax_end=site.softmax_end,
+        )
+    )
+    if not all(before.unchanged(copy) for copy, before in made):
+        reason = "the function changes an object that outlives the call"
+        raise UntraceableError(reason, *_definition(site), "return what it computes instead")
+    return call
+
+
+def _varying(variants: list[_Variant], floats: dict) -> tuple:
+    """Paths of floats that are not as in every earlier capture, in a fixed order."""
+    paths = set()
+    for variant in variants:
+        paths.update(variant.scalars)
+        paths.update(p for p, value in variant.fixed.items() if not _same(floats[p], value))
+    return tuple(path for path in floats if path in paths)
+
+
+def _same(left: float, right: float) -> bool:
+    """Bitwise equality: tells 0.0 from -0.0 and finds a NaN equal to itself."""
+    return struct.pack("d", left) == struct.pack("d", right)
+
+
+def _ambient() -> Hashable:
+    """State of the process that changes what torch code does."""
+    autocast = torch.is_autocast_enabled("cpu")
+    autocast_dtype = torch.get_autocast_dtype("cpu") if autocast else None
+    return (torch.get_default_dtype(), autocast_dtype, torch.is_grad_enabled())
+
+
+def _refusal(site: Site, error: CannotSnapshot | UntraceableError) -> Fallback:
+    file, line = error.file, error.line
+    if not file:
+        file, line = _definition(site)
+    return Fallback(file, int(line), error.reason, error.remedy or "", site.kind)
+
+
+def _too_many(site: Site) -> Fallback:
+    file, line = _definition(site)
+    reason = f"a number used here had {MAX_VARIANTS} values and decides more than arithmetic"
+    return Fallback(file, line, reason, "pass it as a tensor", site.kind)
+
+
+def _definition(site: Site) -> tuple[str, int]:
+    """Where the first user function of the call is defined, for refusals without a better place."""
+    for function in site.functions:
+        code = _code(function)
+        if code is not None:
+            return code.co_filename, code.co_firstlineno
+    return "<unknown>", 0
+
+
+def _code(function: object) -> object | None:
+    while hasattr(function, "func"):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if code is None and callable(function):
+        method = getattr(type(function), "forward", None) or type(function).__call__
+        code = getattr(method, "__code__", None)
+    return code

@@ -1,0 +1,228 @@
+"""Compiled modules and functions: the caller's model with another engine under its graph calls.
+
+A compiled call runs the user's own forward on real tensors.  Only the graphs are replaced, by
+shadows (same structure, write-through frames) whose graph calls run as compiled programs.  Hooks,
+writes to ``self``, prints and data-dependent branches in forward keep their meaning.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from gossamer.capture.region import Region
+from gossamer.capture.session import Options, Session
+
+
+def compile(  # noqa: A001  (the public name, as torch.compile)
+    model: nn.Module | Callable | None = None,
+    *,
+    fallback: str = "eager",
+    backend: str = "native",
+    numerics: str = "fast",
+    target: str = "host",
+    keep_fields: bool = False,
+) -> Any:
+    """Compile the message passing of a module or function; the model itself is untouched.
+
+    Args:
+        model: an ``nn.Module``, or a function of graphs and tensors. Left out: a decorator.
+        fallback: ``"eager"`` runs what cannot be compiled eagerly, with one ``FallbackWarning`` per
+            place; ``"error"`` raises ``errors.UnsupportedError`` there instead.
+        backend: ``"native"`` runs generated kernels (CPU), ``"torch"`` the same captured graph as
+            plain torch operators on any device.
+        numerics: ``"fast"`` may reassociate sums and products, ``"strict"`` rewrites exactly only.
+        target: ``"host"`` for the best code of this machine, ``"generic"`` for x86-64-v2.
+        keep_fields: edge fields left on the graph are computed during the call instead of when
+            they are first read.
+
+    Returns:
+        A module that shares the model's parameters, submodules and attributes, or a function.
+
+    Raises:
+        TypeError: the model is not callable. ValueError: an option has an unknown value.
+
+    Modelled on ``torch.compile``.
+    """
+    options = Options(
+        fallback=fallback,
+        backend=backend,
+        numerics=numerics,
+        target=target,
+        keep_fields=keep_fields,
+    )
+    if model is None:
+        return functools.partial(_compile, options=options)
+    return _compile(model, options)
+
+
+def _compile(model: Any, options: Options) -> Any:
+    if isinstance(model, (CompiledModule, CompiledFunction)):
+        return _compile(model.__wrapped__, options)
+    if isinstance(model, nn.Module):
+        return CompiledModule(model, options)
+    if not callable(model):
+        raise TypeError(f"compile expects a module or a function, but found {type(model).__name__}")
+    return CompiledFunction(model, options)
+
+
+_OWN = frozenset({"__wrapped__", "_session"})
+_SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+class CompiledModule(nn.Module):
+    """A module whose message passing is compiled; everything else is the wrapped model's.
+
+    Parameters, buffers, submodules, hooks and plain attributes are the model's own objects, so
+    ``state_dict`` keys, ``train()``, ``to()`` and assignments act on both.
+    """
+
+    def __init__(self, model: nn.Module, options: Options) -> None:
+        object.__setattr__(self, "__wrapped__", model)
+        object.__setattr__(self, "_session", Session(options, type(model).__qualname__))
+        for name, value in model.__dict__.items():
+            if name in _SHARED or name.endswith("_hooks") or name.endswith("_hooks_with_kwargs"):
+                self.__dict__[name] = value
+        functools.update_wrapper(self, type(model), assigned=("__doc__",), updated=())
+        object.__setattr__(self, "__wrapped__", model)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model, hooks included, with compiled message passing."""
+        return _call(self._session, self.__wrapped__, args, kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model's ``forward`` (without hooks) with compiled message passing."""
+        return _call(self._session, self.__wrapped__.forward, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.__dict__["__wrapped__"], name)
+        bound = isinstance(value, types.MethodType) and value.__self__ is self.__wrapped__
+        return _wrap_method(self._session, value) if bound else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.__wrapped__, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.__wrapped__, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(dir(self.__wrapped__)) | set(super().__dir__()))
+
+    @property
+    def training(self) -> bool:
+        """The model's own mode."""
+        return self.__wrapped__.training
+
+    def train(self, mode: bool = True) -> CompiledModule:
+        """Set the mode of the model, as ``nn.Module.train``."""
+        self.__wrapped__.train(mode)
+        return self
+
+    def _apply(self, fn: Callable, recurse: bool = True) -> CompiledModule:
+        self.__wrapped__._apply(fn, recurse)
+        return self
+
+    def __repr__(self) -> str:
+        return f"compiled {self.__wrapped__!r}"
+
+    def __deepcopy__(self, memo: dict) -> CompiledModule:
+        return CompiledModule(copy.deepcopy(self.__wrapped__, memo), self._session.options)
+
+    def __reduce__(self) -> tuple:
+        return (_compile, (self.__wrapped__, self._session.options))
+
+
+class CompiledFunction:
+    """A function of graphs and tensors whose message passing is compiled."""
+
+    def __init__(self, function: Callable, options: Options) -> None:
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        self._session = Session(options, name)
+        functools.update_wrapper(self, function)
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function with compiled message passing."""
+        return _call(self._session, self.__wrapped__, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return _wrap_method(self._session, types.MethodType(self.__wrapped__, instance))
+
+    def __reduce__(self) -> tuple:
+        return (_compile, (self.__wrapped__, self._session.options))
+
+
+def _wrap_method(session: Session, method: Callable) -> Callable:
+    """The model's method, with compiled message passing."""
+
+    @functools.wraps(method)
+    def compiled_method(*args: Any, **kwargs: Any) -> Any:
+        return _call(session, method, args, kwargs)
+
+    return compiled_method
+
+
+def _call(session: Session, function: Callable, args: tuple, kwargs: dict) -> Any:
+    region = Region(session)
+    shadows = _Shadows(region)
+    args = tuple(shadows.enter(arg) for arg in args)
+    kwargs = {name: shadows.enter(arg) for name, arg in kwargs.items()}
+    return shadows.leave(function(*args, **kwargs))
+
+
+@dataclass
+class _Pair:
+    original: Any
+    shadow: Any
+
+
+class _Shadows:
+    """The graphs of one call and what stands for them inside it."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        self._pairs: dict[int, _Pair] = {}
+
+    def enter(self, value: Any) -> Any:
+        """The value with every graph in it, also inside containers, replaced by its shadow."""
+        return _map(value, self._shadow)
+
+    def leave(self, value: Any) -> Any:
+        """The value with every shadow replaced by the caller's graph."""
+        originals = {id(pair.shadow): pair.original for pair in self._pairs.values()}
+        return _map(value, lambda item: originals.get(id(item), item))
+
+    def _shadow(self, value: Any) -> Any:
+        pair = self._pairs.get(id(value))
+        if pair is None:
+            shadow = self._region.shadow(value)
+            if shadow is value:
+                return value
+            pair = self._pairs[id(value)] = _Pair(value, shadow)
+        return pair.shadow
+
+
+def _map(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Apply ``leaf`` inside lists, tuples and dicts; containers without change are kept."""
+    kind = type(value)
+    if kind in (list, tuple):
+        items = [_map(item, leaf) for item in value]
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same else kind(items)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return kind(*(_map(item, leaf) for item in value))
+    if kind is dict:
+        items = {key: _map(item, leaf) for key, item in value.items()}
+        return value if all(items[key] is value[key] for key in value) else items
+    return leaf(value)

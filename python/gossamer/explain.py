@@ -1,0 +1,187 @@
+"""What the compiler did with the user's code, line by line.
+
+A report is a view of what a compiled module has done so far: it changes with further calls.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gossamer.errors import GossamerError
+
+
+class NothingCompiledError(GossamerError, TypeError):
+    """``explain`` was given something that ``gs.compile`` did not make.
+
+    >>> gs.explain(model)                       # fails: a plain module has no report
+
+    Explain the compiled one, after a call:
+
+    >>> fast = gs.compile(model)
+    >>> y = fast(g, x)
+    >>> print(gs.explain(fast))
+    """
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """A graph call that runs eagerly: where in the user's file, and why."""
+
+    file: str
+    line: int
+    reason: str
+    remedy: str
+    call: str
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One program that was compiled, and what made it necessary."""
+
+    reason: str
+    calls: tuple[str, ...]
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array that a program makes."""
+
+    rows: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int | None
+    lifetime: str
+    entry: str
+
+
+class Report:
+    """The report of one compiled module or function."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        """The graph calls that run eagerly; empty when everything is compiled."""
+        return list(self._session.fallbacks.values())
+
+    @property
+    def compilations(self) -> list[Compilation]:
+        """The specialisations compiled so far, each with its reason."""
+        return [program.compilation for program in self._session.programs]
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Every array the programs make; ``bytes`` is None where it depends on the graph."""
+        return [
+            Buffer(
+                rows=entry["rows"],
+                shape=tuple(entry["shape"]),
+                dtype=entry["dtype"],
+                bytes=entry.get("bytes"),
+                lifetime=entry["lifetime"],
+                entry=entry.get("entry", "forward"),
+            )
+            for program in self._session.programs
+            for entry in program.buffers
+        ]
+
+    @property
+    def code_paths(self) -> dict[str, str]:
+        """``"file:line"`` to ``"kernel"``, ``"torch"`` or ``"eager"``."""
+        paths: dict[str, str] = {}
+        for program in self._session.programs:
+            for file, line in program.lines:
+                paths[f"{file}:{line}"] = program.path
+        for fallback in self.fallbacks:
+            paths[f"{fallback.file}:{fallback.line}"] = "eager"
+        return paths
+
+    def ir(self, stage: str = "optimized") -> str:
+        """The text of all programs at ``"captured"``, ``"optimized"``, ``"kernels"`` or ``"llvm"``.
+
+        Raises:
+            ValueError: the stage has another name.
+        """
+        stages = ("captured", "optimized", "kernels", "llvm")
+        if stage not in stages:
+            raise ValueError(f"stage is one of {', '.join(stages)}, but found {stage!r}")
+        return "\n".join(program.text(stage) for program in self._session.programs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole report as plain lists, dicts, strings and numbers."""
+        return {
+            "model": self._session.name,
+            "fallbacks": [asdict(item) for item in self.fallbacks],
+            "compilations": [asdict(item) for item in self.compilations],
+            "buffers": [asdict(item) for item in self.buffers],
+            "code_paths": self.code_paths,
+            "remarks": self._remarks(),
+        }
+
+    def _remarks(self) -> list[dict[str, Any]]:
+        return [dict(remark) for program in self._session.programs for remark in program.remarks]
+
+    def __str__(self) -> str:
+        lines = [f"report of {self._session.name}"]
+        lines += self._source_lines()
+        for item in self.fallbacks:
+            lines.append(f"runs eagerly: {item.file}:{item.line}: {item.reason}; {item.remedy}")
+        if not self.fallbacks:
+            lines.append("nothing fell back to eager")
+        lines += self._array_lines()
+        for item in self.compilations:
+            source = "found in the cache" if item.cached else f"compiled in {item.seconds:.2f} s"
+            lines.append(f"program for {', '.join(item.calls)}: {source} ({item.reason})")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _source_lines(self) -> list[str]:
+        notes: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for remark in self._remarks():
+            place = notes[(remark["file"], int(remark["line"]))]
+            text = f"{remark['pass']}: {remark['message']}"
+            if text not in place:
+                place.append(text)
+        lines = []
+        for place, path in sorted(self.code_paths.items(), key=_by_place):
+            file, _, line = place.rpartition(":")
+            source = linecache.getline(file, int(line)).strip()
+            lines.append(f"{place} [{path}] {source}")
+            lines += [f"    {note}" for note in notes.get((file, int(line)), [])]
+        return lines
+
+    def _array_lines(self) -> list[str]:
+        if not self._session.programs:
+            return ["no program yet: call the compiled module first"]
+        lines = []
+        for buffer in self.buffers:
+            shape = "x".join(str(size) for size in buffer.shape) or "1"
+            lines.append(f"{buffer.lifetime} array: per {buffer.rows} row, {shape} {buffer.dtype}")
+        return lines
+
+
+def _by_place(item: tuple[str, str]) -> tuple[str, int]:
+    file, _, line = item[0].rpartition(":")
+    return file, int(line)
+
+
+def explain(compiled: Any) -> Report:
+    """What the compiler did with a compiled module or function so far.
+
+    Raises:
+        NothingCompiledError: the argument was not made by ``gossamer.compile``.
+    """
+    session = getattr(compiled, "_session", None)
+    if session is None:
+        raise NothingCompiledError(
+            f"explain expects what gossamer.compile returned, but found "
+            f"{type(compiled).__name__}; compile it and call it once"
+        )
+    return Report(session)

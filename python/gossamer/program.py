@@ -1,0 +1,148 @@
+"""Programs: compiled once per IR text, run on any graph.
+
+Two calls with equal IR share one program, whatever module, graph or sizes they come from.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import gossamer.native as native
+from gossamer.structure import Structure
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What changes the machine code of a program."""
+
+    numerics: str
+    target: str
+
+
+@dataclass
+class Program:
+    """Machine code for one function of IR, with what the compiler said about it."""
+
+    ir: str
+    options: CompileOptions
+    wide_index: bool
+    code: Tensor
+    buffers: list[dict[str, Any]]
+    remarks: list[dict[str, Any]]
+    seconds: float
+    cached: bool
+    needs_out_edges: bool
+    _texts: dict[str, str] = field(default_factory=dict)
+
+    def text(self, stage: str) -> str:
+        """The IR of one stage, made again on demand."""
+        if stage == "captured":
+            return self.ir
+        if stage not in self._texts:
+            from gossamer import compiler
+
+            compiled = compiler.compile_ir(
+                self.ir,
+                target=self.options.target,
+                numerics=self.options.numerics,
+                wide_index=self.wide_index,
+                dump=True,
+                cache=False,
+            )
+            self._texts.update(compiled.texts)
+        return self._texts[stage]
+
+    def run(self, structures: Sequence[Structure], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Outputs in the order of the function's results, on the given graphs."""
+        graph: list[Tensor] = []
+        sizes: list[int] = []
+        for structure in structures:
+            arguments = _arguments(structure, self.needs_out_edges)
+            graph += arguments.arrays
+            sizes += arguments.sizes
+        return native.ops().run(self.code, graph, inputs, sizes)
+
+
+_programs: dict[tuple, Program] = {}
+_lock = threading.Lock()
+
+
+def program_for(ir: str, options: CompileOptions, wide_index: bool) -> Program:
+    """The program of this IR text, compiled at the first request of the process.
+
+    Raises:
+        errors.CompileError: the compiler refuses the IR.
+    """
+    key = (ir, options, wide_index)
+    program = _programs.get(key)
+    if program is None:
+        with _lock:
+            program = _programs.get(key)
+            if program is None:
+                program = _programs[key] = _compile(ir, options, wide_index)
+    return program
+
+
+def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
+    from gossamer import compiler
+
+    start = time.perf_counter()
+    compiled = compiler.compile_ir(
+        ir, target=options.target, numerics=options.numerics, wide_index=wide_index
+    )
+    info = native.program_info(compiled.program)
+    return Program(
+        ir=ir,
+        options=options,
+        wide_index=wide_index,
+        code=compiled.program,
+        buffers=compiled.buffers,
+        remarks=compiled.remarks,
+        seconds=time.perf_counter() - start,
+        cached=compiled.cached,
+        needs_out_edges=any(graph.needs_out_edges for graph in info.graphs),
+    )
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    arrays: list[Tensor]
+    sizes: list[int]
+
+
+_narrow: weakref.WeakKeyDictionary[Structure, dict[bool, _Arguments]] = weakref.WeakKeyDictionary()
+
+
+def _arguments(structure: Structure, out_edges: bool) -> _Arguments:
+    """The arrays and sizes that a program takes for one graph, kept with the structure."""
+    known = _narrow.get(structure)
+    if known is None:
+        known = _narrow[structure] = {}
+    arguments = known.get(out_edges)
+    if arguments is None:
+        empty = torch.empty(0, dtype=structure.in_csr().offsets.dtype)
+        arrays = [*structure.in_csr()]
+        arrays += [*structure.out_csr()] if out_edges else [empty, empty, empty]
+        max_out = structure.max_out_degree() if out_edges else 0
+        sizes = [
+            structure.num_src,
+            structure.num_dst,
+            structure.num_edges,
+            structure.max_in_degree(),
+            max_out,
+        ]
+        arguments = known[out_edges] = _Arguments(arrays, sizes)
+    return arguments
+
+
+def wide_index(structure: Structure) -> bool:
+    """Whether the graph needs int64 arrays: a node or edge number does not fit int32."""
+    return max(structure.num_src, structure.num_dst, structure.num_edges) >= 2**31

@@ -1,9 +1,12 @@
-"""Gossamer compiles message passing written as DGL user-defined functions to fused sparse kernels."""
+"""Gossamer compiles message passing written as DGL user-defined functions to fused sparse
+kernels.
+"""
 
 from __future__ import annotations
 
 from gossamer import errors, function
 from gossamer.batching import batch, unbatch
+from gossamer.borrow import from_dgl
 from gossamer.convert import (
     create_block,
     from_edge_index,
@@ -12,7 +15,6 @@ from gossamer.convert import (
     graph,
     heterograph,
 )
-from gossamer.borrow import from_dgl
 from gossamer.graph import Graph
 from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse

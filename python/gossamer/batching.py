@@ -68,8 +68,8 @@ def unbatch(
     """The graphs of a batch, with their fields.
 
     Args:
-        node_split, edge_split: nodes and edges of each graph (by type, when there are several), instead of
-            those that `batch` noted.
+        node_split, edge_split: nodes and edges of each graph (by type, when there are several),
+            instead of those that `batch` noted.
 
     Raises:
         GraphError: the splits do not add up, or an edge leaves its graph.
@@ -116,7 +116,11 @@ def _joined(frames: Sequence[Frame], keys: Sequence[str] | str | None) -> Frame:
     wanted = filled[0].schemes()
     for frame in filled:
         schemes = frame.schemes()
-        same = schemes == wanted if is_all(keys) else all(schemes.get(n) == wanted.get(n) for n in names)
+        same = (
+            schemes == wanted
+            if is_all(keys)
+            else all(schemes.get(n) == wanted.get(n) for n in names)
+        )
         if not same:
             raise SchemaError(
                 f"batched graphs must have the same {first.kind} fields: {wanted} and {schemes}"

@@ -22,8 +22,9 @@ from gossamer.structure import Structure
 if TYPE_CHECKING:
     import dgl
 
-#: Structures by id of DGL's structure object. DGL makes a new object when a graph changes, and the entry
-#: leaves with the old one. (DGL's own hash and equality of that object do not work, hence the id.)
+#: Structures by id of DGL's structure object. DGL makes a new object when a graph changes, and the
+#: entry leaves with the old one. (DGL's own hash and equality of that object do not work, hence the
+#: id.)
 _structures: dict[int, tuple[weakref.ref, tuple[Structure, ...]]] = {}
 
 
@@ -134,9 +135,11 @@ def _borrow_frame(
 
 
 class DglColumns(MutableMapping[str, Column]):
-    """The columns of one frame of a DGL graph, looked up each time (DGL's local_scope exchanges frames)."""
+    """The columns of one frame of a DGL graph, looked up each time (DGL's local_scope exchanges
+    frames).
+    """
 
-    __slots__ = ("_graph", "_attribute", "_index", "_rows")
+    __slots__ = ("_attribute", "_graph", "_index", "_rows")
 
     def __init__(self, graph: dgl.DGLGraph, attribute: str, index: int, rows: int):
         self._graph = graph
@@ -160,7 +163,9 @@ class DglColumns(MutableMapping[str, Column]):
         if deferred is not None:
             return deferred
         if not hasattr(column, "scheme"):
-            raise GraphError(f"field {key!r} is a placeholder that DGL's data loader has not filled")
+            raise GraphError(
+                f"field {key!r} is a placeholder that DGL's data loader has not filled"
+            )
         if any(work is not None for work in (column.index, column.device, column.deferred_dtype)):
             return UnreadDglColumn(column, self._rows)
         return column.data
@@ -208,7 +213,7 @@ class DglInitializers:
 class UnreadDglColumn:
     """A column that DGL gathers, moves or converts when it is first read."""
 
-    __slots__ = ("shape", "dtype", "_column")
+    __slots__ = ("_column", "dtype", "shape")
 
     def __init__(self, column, rows: int):
         self.shape = torch.Size((rows, *column.scheme.shape))

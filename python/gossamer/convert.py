@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,13 +40,15 @@ def graph(
     """A graph with one node type and one edge type.
 
     Args:
-        data: (sources, destinations): tensors, lists or arrays of E node ids; edge i is the i-th pair.
+        data: (sources, destinations): tensors, lists or arrays of E node ids; edge i is the i-th
+            pair.
         num_nodes: one more than the largest id when left out.
         idtype: torch.int32 or torch.int64; by default that of the tensors, else int64.
         device: by default that of the tensors, else the CPU.
 
     Raises:
-        GraphError: an id is negative, or not below `num_nodes`; sources and destinations differ in number.
+        GraphError: an id is negative, or not below `num_nodes`; sources and destinations differ in
+            number.
     """
     src, dst = _edge_tensors(data, idtype, device)
     count = _count(src, dst) if num_nodes is None else num_nodes
@@ -103,9 +104,10 @@ def create_block(
     """A message flow block: sources and destinations are numbered apart.
 
     Args:
-        data_dict: (sources, destinations), or a dict of them by (source type, edge type, destination type).
-        num_src_nodes, num_dst_nodes: nodes on each side, by type for a dict; one more than the largest
-            id when both are left out.
+        data_dict: (sources, destinations), or a dict of them by (source type, edge type,
+            destination type).
+        num_src_nodes, num_dst_nodes: nodes on each side, by type for a dict; one more than the
+            largest id when both are left out.
 
     Raises:
         GraphError: an id out of range; one of the two numbers missing.
@@ -161,7 +163,8 @@ def from_scipy(
     """
     if matrix.shape[0] != matrix.shape[1]:
         raise GraphError(
-            f"the adjacency matrix has shape {matrix.shape}; make a bipartite graph with heterograph"
+            f"the adjacency matrix has shape {matrix.shape}; "
+            "make a bipartite graph with heterograph"
         )
     entries = matrix.tocoo()
     result = graph((entries.row, entries.col), matrix.shape[0], idtype or torch.int64, device)
@@ -177,7 +180,8 @@ def from_networkx(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph from a networkx graph; an undirected edge becomes two. Nodes are numbered in sorted order.
+    """A graph from a networkx graph; an undirected edge becomes two. Nodes are numbered in sorted
+    order.
 
     Args:
         node_attrs, edge_attrs: attributes to keep as fields; every node or edge must have them.
@@ -252,8 +256,7 @@ def _ids(ids: object, idtype: torch.dtype, device: torch.device) -> Tensor:
         if ids.numel() and ids.dtype not in (torch.int32, torch.int64):
             raise GraphError(f"node ids must be int32 or int64, got {ids.dtype}")
         return id_tensor(ids.to(device=device, dtype=idtype), idtype, device, "data")
-    array = np.asarray(list(ids) if isinstance(ids, Iterable) else ids)
-    return id_tensor(array, idtype, device, "data")
+    return id_tensor(ids, idtype, device, "data")
 
 
 def _count(*ids: Tensor) -> int:
@@ -267,4 +270,4 @@ def _attribute_column(attributes: Iterable[Mapping[str, object]], key: str) -> T
         raise GraphError(f"attribute {key!r} is missing on some nodes or edges") from None
     if values and isinstance(values[0], Tensor):
         return torch.stack(values)
-    return torch.as_tensor(np.asarray(values))
+    return torch.as_tensor(values)

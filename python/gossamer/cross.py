@@ -22,8 +22,8 @@ def merge_results(
 ) -> dict[str, Tensor]:
     """One result per field from (relation index, fields) in the order of the call.
 
-    A field is merged over the relations that have it. A single part is returned as it is, unless the
-    reducer is "stack"; "stack" orders by relation index, a function gets the order of the call.
+    A field is merged over the relations that have it. A single part is returned as it is, unless
+    the reducer is "stack"; "stack" orders by relation index, a function gets the order of the call.
 
     Raises:
         GraphError: unknown reducer.

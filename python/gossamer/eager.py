@@ -1,8 +1,10 @@
-"""The eager engine: DGL's semantics in plain torch. The reference for everything compiled, and the fallback.
+"""The eager engine: DGL's semantics in plain torch. The reference for everything compiled, and the
+fallback.
 
 update_all runs
 1. the message function once, on all edges in edge-id order;
-2. the reduce function once per distinct in-degree above 0, ascending: a *bucket* of B nodes of degree D
+2. the reduce function once per distinct in-degree above 0, ascending: a *bucket* of B nodes of
+degree D
    sees its messages as (B, D, ...), each node's by ascending edge id;
 3. nodes without in-edges get the field's initializer (zeros);
 4. the apply function once, on the results laid over the other node features.
@@ -95,14 +97,16 @@ def pass_messages(
 ) -> dict[str, Tensor]:
     """The fields that message passing over a whole relation gives its destination nodes.
 
-    `fill_empty`: with no edge at all, a reduce function's fields are initial rows instead of absent.
+    `fill_empty`: with no edge at all, a reduce function's fields are initial rows instead of
+    absent.
     """
     message, reduce = from_dgl(message), from_dgl(reduce)
     if isinstance(message, BuiltinFunction):
         if isinstance(reduce, BuiltinFunction) and message.out_field != reduce.msg_field:
             raise GraphError(
-                f"Invalid message ({message}) and reduce ({reduce}) function pairs. The output field of "
-                "the message function must be equal to the message field of the reduce function."
+                f"Invalid message ({message}) and reduce ({reduce}) function pairs. The output "
+                "field of the message function must be equal to the message field of the reduce "
+                "function."
             )
         messages = run_builtin_message(relation, message)
     else:
@@ -167,7 +171,9 @@ def node_batch(graph: Graph, ntype_index: int, nodes: Tensor) -> NodeBatch:
 
 
 def _gathered(frame: Frame, rows: Tensor, where: str) -> LazyFrame:
-    return LazyFrame(frame.clone(), lambda column: column.index_select(0, rows), where, rows.shape[0])
+    return LazyFrame(
+        frame.clone(), lambda column: column.index_select(0, rows), where, rows.shape[0]
+    )
 
 
 def _parent_ids(frame: Frame, ids: Tensor, key: str = NID) -> Tensor:
@@ -256,7 +262,9 @@ def run_builtin_reduce(
 def run_apply(
     relation: Relation, apply: Callable, results: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Call an apply function once on `results` laid over all other features; only what it returns counts."""
+    """Call an apply function once on `results` laid over all other features; only what it returns
+    counts.
+    """
     structure, dst = relation.structure, relation.dst
     number = structure.num_dst
     data = LazyFrame(dst.clone(), lambda column: column, "nodes.data", number)
@@ -293,7 +301,9 @@ def _merged(
         columns = []
         for part in parts:
             if key not in part:
-                raise MissingFieldError(key, "what the reduce function returned for one degree", part)
+                raise MissingFieldError(
+                    key, "what the reduce function returned for one degree", part
+                )
             columns.append(part[key])
         shapes = {tuple(column.shape[1:]) for column in columns}
         if len(shapes) > 1:
@@ -311,7 +321,8 @@ def _initial_results(
 ) -> dict[str, Tensor]:
     """What a reduction over no edges gives: the initializer for every field it would return.
 
-    Which fields those are is found by a call on a sample batch: two nodes of degree 1, all zeros, so that
+    Which fields those are is found by a call on a sample batch: two nodes of degree 1, all zeros,
+        so that
     statistics over the batch exist. Random state is put back.
     """
     rows = 2

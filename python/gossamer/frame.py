@@ -13,9 +13,16 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from gossamer.errors import GraphError, MissingFieldError, ResultTypeError, RowCountError, SchemaError
+from gossamer.errors import (
+    GraphError,
+    MissingFieldError,
+    ResultTypeError,
+    RowCountError,
+    SchemaError,
+)
 
-#: Fills new rows: (shape, dtype, device, slice of row ids) -> tensor of that shape. DGL's signature.
+#: Fills new rows: (shape, dtype, device, slice of row ids) -> tensor of that shape. DGL's
+#: signature.
 Initializer = Callable[[tuple[int, ...], torch.dtype, torch.device, slice], Tensor]
 
 
@@ -41,7 +48,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, rows
 class Initializers:
     """What rows hold that nobody has written: one default and exceptions by field."""
 
-    __slots__ = ("default", "by_field")
+    __slots__ = ("by_field", "default")
 
     def __init__(
         self, default: Initializer = zeros, by_field: Mapping[str, Initializer] | None = None
@@ -68,7 +75,7 @@ class Initializers:
 class GatheredColumn:
     """Rows `ids` of another column, gathered when first read."""
 
-    __slots__ = ("shape", "dtype", "device", "_source", "_ids", "_tensor")
+    __slots__ = ("_ids", "_source", "_tensor", "device", "dtype", "shape")
 
     def __init__(self, source: Column, ids: Tensor):
         self.shape = torch.Size((ids.shape[0], *source.shape[1:]))
@@ -98,12 +105,12 @@ class Frame(MutableMapping[str, Tensor]):
         num_rows: rows of every column.
         kind: "nodes" or "edges", for messages.
         device: where columns must be; None accepts any device.
-        columns: the mapping that holds the columns. It is used, not copied, so two frames (or a frame and
-            a foreign store) may share one.
+        columns: the mapping that holds the columns. It is used, not copied, so two frames (or a
+            frame and a foreign store) may share one.
         initializers: what unwritten rows hold; shared, not copied.
     """
 
-    __slots__ = ("num_rows", "kind", "device", "initializers", "written", "_columns")
+    __slots__ = ("_columns", "device", "initializers", "kind", "num_rows", "written")
 
     def __init__(
         self,
@@ -230,7 +237,9 @@ class Frame(MutableMapping[str, Tensor]):
     # --- copies ---------------------------------------------------------------------------------
 
     def clone(self) -> Frame:
-        """A frame of its own with the same columns; tensors are shared, deferred columns stay so."""
+        """A frame of its own with the same columns; tensors are shared, deferred columns stay
+        so.
+        """
         columns = {key: self._columns[key] for key in self._columns}
         return Frame(self.num_rows, self.kind, self.device, columns, self.initializers.copy())
 
@@ -259,7 +268,8 @@ class Frame(MutableMapping[str, Tensor]):
             )
         if len(column.shape) == 0:
             raise RowCountError(
-                f"field {key!r} has no rows (a 0-dimensional tensor); {num_rows} {self.kind} need one row each"
+                f"field {key!r} has no rows (a 0-dimensional tensor); "
+                f"{num_rows} {self.kind} need one row each"
             )
         if column.shape[0] != num_rows:
             raise RowCountError(

@@ -1,4 +1,5 @@
-"""Built-in message and reduce functions, with DGL's names: `copy_u`, `u_mul_e`, ..., `sum`, `mean`, `max`, `min`.
+"""Built-in message and reduce functions, with DGL's names: `copy_u`, `u_mul_e`, ..., `sum`, `mean`,
+`max`, `min`.
 
 Each built-in can also say itself as a plain user-defined function in torch operators (`as_message`,
 `as_reduce`), so that everything that understands those understands built-ins. Operands of a binary
@@ -78,8 +79,8 @@ class BinaryMessage(BuiltinFunction):
 class Reduce(BuiltinFunction):
     """`out` is the sum, mean, max or min over messages `msg_field`.
 
-    Nodes without in-edges get 0. For max and min, DGL's `update_all` makes *every* infinity 0 and its
-    other methods leave the identity (-inf or inf) there; `keeps_infinity` chooses the latter.
+    Nodes without in-edges get 0. For max and min, DGL's `update_all` makes *every* infinity 0 and
+    its other methods leave the identity (-inf or inf) there; `keeps_infinity` chooses the latter.
     """
 
     name: str
@@ -102,7 +103,9 @@ class Reduce(BuiltinFunction):
         return replace(self, keeps_infinity=True)
 
     def as_reduce(self, nodes: NodeBatch) -> dict[str, Tensor]:
-        """The reduction as a plain user-defined function: {out: (B, *row)} from messages (B, D, *row)."""
+        """The reduction as a plain user-defined function: {out: (B, *row)} from messages (B, D,
+        *row).
+        """
         return {self.out_field: _REDUCTIONS[self.name](nodes.mailbox[self.msg_field])}
 
 

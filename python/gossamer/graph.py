@@ -1,10 +1,10 @@
 """`Graph`: types, structures, frames and an engine.
 
-What is where: questions about the structure are in `queries.py`, message passing in `messages.py`,
-changes in `mutation.py`, construction in `convert.py`. This file holds the state and its views.
+What is where: fields are in `features.py`, questions about the structure in `queries.py`, message
+passing in `messages.py`, changes in `mutation.py`, construction in `convert.py`.
 
-A graph's *engine* decides what a user-defined function does: `EagerEngine` runs it, a recording engine
-captures it. A *shadow* is the same graph under another engine.
+A graph's *engine* decides what a user-defined function does: `EagerEngine` runs it, a recording
+engine captures it. A *shadow* is the same graph under another engine.
 """
 
 from __future__ import annotations
@@ -17,22 +17,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gossamer import readout
+from gossamer import readout, slices
 from gossamer.errors import GraphError
-from gossamer.frame import Frame, Initializer
+from gossamer.features import Features
+from gossamer.frame import Frame
 from gossamer.messages import Engine, MessagePassing
 from gossamer.mutation import Mutation
 from gossamer.queries import Queries
-from gossamer.schema import CanonicalEtype, RelationEnds, Schema
+from gossamer.schema import CanonicalEtype, Schema
 from gossamer.structure import Structure
-from gossamer.views import DataView, EdgeView, NodeView, TypedDataView
-
-
-class Scheme(NamedTuple):
-    """Shape of one row, and dtype, of a field."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
 
 
 class Relation(NamedTuple):
@@ -53,7 +46,7 @@ class Relation(NamedTuple):
         return self.canonical_etype[2]
 
 
-class Graph(Queries, MessagePassing, Mutation):
+class Graph(Features, Queries, MessagePassing, Mutation):
     """A graph with features and DGL's message passing surface.
 
     Make one with `graph`, `heterograph`, `create_block`, `batch` or a `from_...` function.
@@ -89,10 +82,11 @@ class Graph(Queries, MessagePassing, Mutation):
     # --- engines --------------------------------------------------------------------------------
 
     def shadow(self, engine: Engine) -> Graph:
-        """This graph under another engine: same structures, and (outside a local scope) the same frames.
+        """This graph under another engine: same structures, and (outside a local scope) the same
+        frames.
 
-        Slices and local copies of a shadow keep its engine. A change of the structure made through a
-        shadow is made to this graph too.
+        Slices and local copies of a shadow keep its engine. A change of the structure made through
+        a shadow is made to this graph too.
         """
         twin = self._like(self._node_frames, self._edge_frames)
         twin._engine = engine
@@ -176,87 +170,13 @@ class Graph(Queries, MessagePassing, Mutation):
         """(source type, edge type, destination type) of an edge type name."""
         return self._schema.canonical_etypes[self.get_etype_id(etype)]
 
-    # --- features -------------------------------------------------------------------------------
-
-    @property
-    def nodes(self) -> NodeView:
-        """`g.nodes()` are ids, `g.nodes["type"].data` features."""
-        return NodeView(self, self._schema.ntype_id)
-
-    @property
-    def srcnodes(self) -> NodeView:
-        """As `nodes`, among source types."""
-        return NodeView(self, self._schema.src_ntype_id)
-
-    @property
-    def dstnodes(self) -> NodeView:
-        """As `nodes`, among destination types."""
-        return NodeView(self, self._schema.dst_ntype_id)
-
-    @property
-    def edges(self) -> EdgeView:
-        """`g.edges()` are endpoints, `g.edges["type"].data` features."""
-        return EdgeView(self)
-
-    @property
-    def ndata(self) -> DataView | TypedDataView:
-        """Features of all nodes; with several types, {type: tensor} by field."""
-        return self._node_data(range(len(self._schema.ntypes)))
-
-    @property
-    def srcdata(self) -> DataView | TypedDataView:
-        """Features of source nodes."""
-        return self._node_data(self._schema.src_ids)
-
-    @property
-    def dstdata(self) -> DataView | TypedDataView:
-        """Features of destination nodes."""
-        return self._node_data(self._schema.dst_ids)
-
-    @property
-    def edata(self) -> DataView | TypedDataView:
-        """Features of all edges; with several types, {canonical type: tensor} by field."""
-        if len(self._edge_frames) == 1:
-            return DataView(self, "edges", 0)
-        names = self._schema.canonical_etypes
-        return TypedDataView({name: DataView(self, "edges", i) for i, name in enumerate(names)})
-
-    def _node_data(self, indices: Sequence[int]) -> DataView | TypedDataView:
-        if len(indices) == 1:
-            return DataView(self, "nodes", indices[0])
-        names = self._schema.ntypes
-        return TypedDataView({names[i]: DataView(self, "nodes", i) for i in indices})
-
-    def node_attr_schemes(self, ntype: str | None = None) -> dict[str, Scheme]:
-        """Shape and dtype of each node field."""
-        schemes = self._node_frames[self.get_ntype_id(ntype)].schemes()
-        return {key: Scheme(*scheme) for key, scheme in schemes.items()}
-
-    def edge_attr_schemes(self, etype: str | CanonicalEtype | None = None) -> dict[str, Scheme]:
-        """Shape and dtype of each edge field."""
-        schemes = self._edge_frames[self.get_etype_id(etype)].schemes()
-        return {key: Scheme(*scheme) for key, scheme in schemes.items()}
-
-    def set_n_initializer(
-        self, initializer: Initializer, field: str | None = None, ntype: str | None = None
-    ) -> None:
-        """Set what unwritten rows of node fields hold: `initializer(shape, dtype, device, rows)`."""
-        self._node_frames[self.get_ntype_id(ntype)].initializers.set(initializer, field)
-
-    def set_e_initializer(
-        self,
-        initializer: Initializer,
-        field: str | None = None,
-        etype: str | CanonicalEtype | None = None,
-    ) -> None:
-        """Set what unwritten rows of edge fields hold: `initializer(shape, dtype, device, rows)`."""
-        self._edge_frames[self.get_etype_id(etype)].initializers.set(initializer, field)
-
     # --- scopes and copies ----------------------------------------------------------------------
 
     @contextmanager
     def local_scope(self) -> Iterator[None]:
-        """Within it, written fields are this scope's own; they are gone afterwards, also on an error."""
+        """Within it, written fields are this scope's own; they are gone afterwards, also on an
+        error.
+        """
         outer = self._node_frames, self._edge_frames
         self._node_frames = [frame.clone() for frame in outer[0]]
         self._edge_frames = [frame.clone() for frame in outer[1]]
@@ -297,7 +217,9 @@ class Graph(Queries, MessagePassing, Mutation):
         twin._batch_edges = dict(self._batch_edges)
         return twin
 
-    def _map(self, convert: Callable[[Tensor], Tensor], device: torch.device | None = None) -> Graph:
+    def _map(
+        self, convert: Callable[[Tensor], Tensor], device: torch.device | None = None
+    ) -> Graph:
         return self._like(
             [frame.map(convert, device) for frame in self._node_frames],
             [frame.map(convert, device) for frame in self._edge_frames],
@@ -306,7 +228,8 @@ class Graph(Queries, MessagePassing, Mutation):
     # --- slices ---------------------------------------------------------------------------------
 
     def __getitem__(self, key: str | tuple) -> Graph:
-        """The graph of one relation, sharing its frames; of several (`g["u", :, "v"]`), a merged copy.
+        """The graph of one relation, sharing its frames; of several (`g["u", :, "v"]`), a merged
+        copy.
 
         Raises:
             GraphError: no relation matches.
@@ -321,33 +244,8 @@ class Graph(Queries, MessagePassing, Mutation):
             known = ", ".join(map(repr, self._schema.canonical_etypes))
             raise GraphError(f"Invalid key {key!r}. Must be one of the edge types: {known}")
         if len(found) > 1:
-            from gossamer.merge import merge_relations
-
-            return merge_relations(self, found)
-        return self._slice(found[0])
-
-    def _slice(self, index: int) -> Graph:
-        """The graph of one relation. Its frames are this graph's own."""
-        ends = self._schema.relations[index]
-        ids = (ends.src,) if ends.src == ends.dst else (ends.src, ends.dst)
-        last = len(ids) - 1
-        schema = Schema(
-            tuple(self._schema.ntypes[i] for i in ids),
-            (RelationEnds(0, ends.etype, last),),
-            (0,),
-            (last,),
-            self._schema.is_block,
-        )
-        frames = [self._node_frames[i] for i in ids]
-        part = Graph(
-            schema, [self._structures[index]], frames, [self._edge_frames[index]], self._engine
-        )
-        part._batch_nodes = {
-            k: self._batch_nodes[i] for k, i in enumerate(ids) if i in self._batch_nodes
-        }
-        if index in self._batch_edges:
-            part._batch_edges = {0: self._batch_edges[index]}
-        return part
+            return slices.merge_relations(self, found)
+        return slices.one_relation(self, found[0])
 
     # --- readouts and copies with other edges (also functions of the same names) ------------------
 
@@ -428,21 +326,31 @@ class Graph(Queries, MessagePassing, Mutation):
         return twin
 
     def __repr__(self) -> str:
-        name = "Block" if self.is_block else "Graph"
-        if self.is_homogeneous:
-            counts = f"num_nodes={self.num_nodes()}, num_edges={self.num_edges()}"
-            fields = f"ndata_schemes={self.node_attr_schemes()}\n      edata_schemes={self.edge_attr_schemes()}"
-            return f"{name}({counts},\n      {fields})"
-        names = list(self._schema.ntypes)
-        sizes = [frame.num_rows for frame in self._node_frames]
-        edges = {etype: self.num_edges(etype) for etype in self.canonical_etypes}
-        nodes = list(zip(names, sizes, strict=True))
         if self.is_block:
             split = len(self._schema.src_ids)
-            counts = f"num_src_nodes={dict(nodes[:split])},\n      num_dst_nodes={dict(nodes[split:])}"
+            parts = {"num_src_nodes": slice(split), "num_dst_nodes": slice(split, None)}
         else:
-            counts = f"num_nodes={dict(nodes)}"
-        return f"{name}({counts},\n      num_edges={edges},\n      metagraph={self.canonical_etypes})"
+            parts = {"num_nodes": slice(None)}
+        fields = {name: self._counts(part) for name, part in parts.items()}
+        etypes = self.canonical_etypes
+        if len(etypes) == 1:
+            fields["num_edges"] = self.num_edges()
+        else:
+            fields["num_edges"] = {etype: self.num_edges(etype) for etype in etypes}
+        if self.is_homogeneous:
+            fields["ndata_schemes"] = self.node_attr_schemes()
+            fields["edata_schemes"] = self.edge_attr_schemes()
+        elif len(etypes) > 1 or etypes[0] != ("_N", "_E", "_N"):
+            fields["metagraph"] = etypes
+        name = "Block" if self.is_block else "Graph"
+        text = ",\n      ".join(f"{key}={value}" for key, value in fields.items())
+        return f"{name}({text})"
+
+    def _counts(self, part: slice) -> dict[str, int] | int:
+        names, frames = self._schema.ntypes[part], self._node_frames[part]
+        if len(names) == 1:
+            return frames[0].num_rows
+        return {name: frame.num_rows for name, frame in zip(names, frames, strict=True)}
 
 
 def _restore(schema, structures, node_frames, edge_frames, batch_nodes, batch_edges) -> Graph:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,7 +26,8 @@ def is_all(ids: object) -> bool:
 
 
 def id_tensor(ids: object, idtype: torch.dtype, device: torch.device, name: str) -> Tensor:
-    """Ids as a 1-D tensor of `idtype` on `device`. Lists, ints and arrays are converted, tensors must fit.
+    """Ids as a 1-D tensor of `idtype` on `device`. Lists, ints and arrays are converted, tensors
+    must fit.
 
     Raises:
         GraphError: a tensor of another dtype or device, or not one-dimensional.
@@ -43,7 +43,7 @@ def id_tensor(ids: object, idtype: torch.dtype, device: torch.device, name: str)
             )
         tensor = ids.to(idtype)
     else:
-        tensor = torch.as_tensor(np.asarray(ids)) if not isinstance(ids, int) else torch.tensor(ids)
+        tensor = _as_tensor(ids, name)
         if tensor.numel() and tensor.dtype not in _INTEGERS:
             raise GraphError(f"Expect argument {name!r} to hold integers, but got {tensor.dtype}")
         tensor = tensor.to(idtype).to(device)
@@ -54,6 +54,15 @@ def id_tensor(ids: object, idtype: torch.dtype, device: torch.device, name: str)
             f"Expect a 1-D tensor for argument {name!r}, but got {tensor.dim()} dimensions"
         )
     return tensor
+
+
+def _as_tensor(ids: object, name: str) -> Tensor:
+    if not hasattr(ids, "__array__") and not isinstance(ids, int | list | tuple):
+        ids = list(ids)
+    try:
+        return torch.as_tensor(ids)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"argument {name!r} holds no node or edge ids: {error}") from None
 
 
 def graph_ids(graph: Graph, ids: object, name: str) -> Tensor:

@@ -1,4 +1,5 @@
-"""Message passing methods of `Graph`. What a whole-graph call does is the engine's matter; calls on some
+"""Message passing methods of `Graph`. What a whole-graph call does is the engine's matter; calls on
+some
 nodes or edges run eagerly, on the small graph of the edges concerned.
 """
 
@@ -16,6 +17,7 @@ from gossamer.errors import GraphError, RowCountError
 from gossamer.frame import Frame
 from gossamer.function import Reduce, from_dgl, is_builtin, replace_infinity
 from gossamer.ids import ALL, EID, NID, check_range, edge_ids_of, graph_ids, is_all
+from gossamer.slices import one_relation
 from gossamer.structure import Structure
 
 if TYPE_CHECKING:
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Decides what a graph's whole-graph calls do. Each writes its results to the graph's frames."""
+    """Decides what a graph's whole-graph calls do. Each writes its results to the graph's
+    frames.
+    """
 
-    def update_all(
-        self, graph: Graph, relation_index: int, message, reduce, apply=None
-    ) -> None:
+    def update_all(self, graph: Graph, relation_index: int, message, reduce, apply=None) -> None:
         """Message passing over one relation."""
 
     def apply_edges(self, graph: Graph, relation_index: int, func) -> None:
@@ -69,19 +71,22 @@ class MessagePassing:
     def _update_all_relations(self, message_func, reduce_func, apply_node_func) -> None:
         if not is_builtin(message_func) or not is_builtin(reduce_func):
             raise GraphError(
-                "User defined functions are not yet supported in update_all for heterogeneous graphs: "
-                "give etype=, or use multi_update_all"
+                "User defined functions are not yet supported in update_all for "
+                "heterogeneous graphs: give etype=, or use multi_update_all"
             )
         if reduce_func.name == "mean":
             raise NotImplementedError(
-                "update_all over several relations cannot take a mean of means; use multi_update_all"
+                "update_all over several relations cannot take a mean of means; "
+                "use multi_update_all"
             )
         pair = (message_func, reduce_func)
         table = dict.fromkeys(self.canonical_etypes, pair)
         self.multi_update_all(table, reduce_func.name, apply_node_func)
 
     def apply_edges(self, func, edges: object = ALL, etype: Etype = None) -> None:
-        """Run `func` on edges (all, ids, or a pair of endpoints); write the edge fields it returns."""
+        """Run `func` on edges (all, ids, or a pair of endpoints); write the edge fields it
+        returns.
+        """
         if etype is None and len(self._structures) > 1:
             if not is_builtin(func) or not is_all(edges):
                 raise GraphError(
@@ -123,8 +128,10 @@ class MessagePassing:
         cross_reducer: str | Callable[[list[Tensor]], Tensor],
         apply_node_func: Callable | None = None,
     ) -> None:
-        """Message passing over several relations, on the fields as they are now; results that meet at one
-        node type are merged by `cross_reducer`: "sum", "min", "max", "mean", "stack", or a function of the list.
+        """Message passing over several relations, on the fields as they are now; results that meet
+        at one
+        node type are merged by `cross_reducer`: "sum", "min", "max", "mean", "stack", or a function
+        of the list.
 
         Args:
             etype_dict: (message, reduce) or (message, reduce, apply) by edge type.
@@ -150,7 +157,7 @@ class MessagePassing:
 
     def _results_of(self, index: int, message, reduce, apply) -> dict[str, Tensor]:
         """What update_all on one relation would write, without writing it."""
-        view = self._slice(index)
+        view = one_relation(self, index)
         view._node_frames = [frame.clone() for frame in view._node_frames]
         target = view._node_frames[-1].track_writes()
         view._engine.update_all(view, 0, message, reduce, apply)
@@ -223,7 +230,9 @@ class MessagePassing:
     def filter_nodes(
         self, predicate: Callable, nodes: object = ALL, ntype: str | None = None
     ) -> Tensor:
-        """Ids (of `nodes`, in their order) for which `predicate(batch)`, one value per node, is true."""
+        """Ids (of `nodes`, in their order) for which `predicate(batch)`, one value per node, is
+        true.
+        """
         from gossamer import eager
 
         index = self.get_ntype_id(ntype)
@@ -233,7 +242,9 @@ class MessagePassing:
             return ids[_mask(predicate(eager.node_batch(self, index, ids)), ids.shape[0])]
 
     def filter_edges(self, predicate: Callable, edges: object = ALL, etype: Etype = None) -> Tensor:
-        """Ids (of `edges`, in their order) for which `predicate(batch)`, one value per edge, is true."""
+        """Ids (of `edges`, in their order) for which `predicate(batch)`, one value per edge, is
+        true.
+        """
         from gossamer import eager
 
         index = self.get_etype_id(etype)
@@ -261,7 +272,8 @@ def _triple(etype: object, functions: object) -> tuple:
 def _mask(values: Tensor, rows: int) -> Tensor:
     if values.dim() != 1 or values.shape[0] != rows:
         raise RowCountError(
-            f"the predicate must return one value per row, shape ({rows},); got {tuple(values.shape)}"
+            f"the predicate must return one value per row, shape ({rows},); "
+            f"got {tuple(values.shape)}"
         )
     return values.bool()
 
@@ -269,7 +281,8 @@ def _mask(values: Tensor, rows: int) -> Tensor:
 def _subrelation(
     relation: Relation, eid: Tensor, receivers: Tensor | None
 ) -> tuple[Relation, Tensor]:
-    """The relation of edges `eid` alone, with its own node ids, and the receiving nodes (ascending, unique).
+    """The relation of edges `eid` alone, with its own node ids, and the receiving nodes (ascending,
+    unique).
 
     Edge ids of the part are positions in `eid`. Its frames hold original ids under "_ID".
     """

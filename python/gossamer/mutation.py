@@ -1,4 +1,6 @@
-"""Methods of `Graph` that change its structure in place. Structures are immutable: a change makes new ones."""
+"""Methods of `Graph` that change its structure in place. Structures are immutable: a change makes
+new ones.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,11 @@ class Mutation:
         """The structures for other numbers of nodes."""
         return [
             _like(
-                old, old.src, old.dst, node_frames[ends.src].num_rows, node_frames[ends.dst].num_rows
+                old,
+                old.src,
+                old.dst,
+                node_frames[ends.src].num_rows,
+                node_frames[ends.dst].num_rows,
             )
             for ends, old in zip(self._schema.relations, self._structures, strict=True)
         ]
@@ -110,8 +116,8 @@ class Mutation:
         """Take on a new structure, and give it to the graph that this one shadows."""
         if self._scopes:
             raise GraphError(
-                "nodes and edges cannot be added or removed inside local_scope, which would bring back "
-                "fields of the old size; do it before, or on g.local_var()"
+                "nodes and edges cannot be added or removed inside local_scope, which would bring "
+                "back fields of the old size; do it before, or on g.local_var()"
             )
         if self._origin is not None:
             self._origin._replace(structures, node_frames, edge_frames)

@@ -63,7 +63,9 @@ class Queries:
         return self._degrees(structure.in_degrees(), structure.num_dst, v, "v")
 
     def out_degrees(self, u: object = ALL, etype: Etype = None) -> Tensor | int:
-        """Number of edges out of nodes `u` (all by default): idtype, (len(u),); an int for an int."""
+        """Number of edges out of nodes `u` (all by default): idtype, (len(u),); an int for an
+        int.
+        """
         structure = self.structure(etype)
         return self._degrees(structure.out_degrees(), structure.num_src, u, "u")
 
@@ -90,13 +92,17 @@ class Queries:
         return _in_form(structure, eid, form, whole=order != "srcdst")
 
     def in_edges(self, v: object, form: str = "uv", etype: Etype = None):
-        """Edges into nodes `v`, node by node in the given order, each node's by ascending edge id."""
+        """Edges into nodes `v`, node by node in the given order, each node's by ascending edge
+        id.
+        """
         structure = self.structure(etype)
         nodes = check_range(graph_ids(self, v, "v"), structure.num_dst, "node")
         return _in_form(structure, row_edges(structure.in_csr(), nodes, self.idtype), form)
 
     def out_edges(self, u: object, form: str = "uv", etype: Etype = None):
-        """Edges out of nodes `u`, node by node in the given order, each node's by ascending edge id."""
+        """Edges out of nodes `u`, node by node in the given order, each node's by ascending edge
+        id.
+        """
         structure = self.structure(etype)
         nodes = check_range(graph_ids(self, u, "u"), structure.num_src, "node")
         return _in_form(structure, row_edges(structure.out_csr(), nodes, self.idtype), form)
@@ -110,7 +116,8 @@ class Queries:
     def edge_ids(self, u: object, v: object, return_uv: bool = False, etype: Etype = None):
         """Ids of the edges from `u` to `v`, pairwise (a single node pairs with all of the others).
 
-        Of parallel edges the lowest id; with `return_uv` all of them, as (sources, destinations, ids).
+        Of parallel edges the lowest id; with `return_uv` all of them, as (sources, destinations,
+        ids).
 
         Raises:
             GraphError: a pair without an edge.
@@ -188,13 +195,17 @@ class Queries:
     def set_batch_num_nodes(self, counts: Tensor | dict[str, Tensor]) -> None:
         """Say how many nodes each graph of the batch has, by type when there are several."""
         table = counts if isinstance(counts, dict) else {None: counts}
-        found = {self.get_ntype_id(ntype): graph_ids(self, n, "counts") for ntype, n in table.items()}
+        found = {
+            self.get_ntype_id(ntype): graph_ids(self, n, "counts") for ntype, n in table.items()
+        }
         self._batch_nodes = found
 
     def set_batch_num_edges(self, counts: Tensor | dict[CanonicalEtype, Tensor]) -> None:
         """Say how many edges each graph of the batch has, by type when there are several."""
         table = counts if isinstance(counts, dict) else {None: counts}
-        found = {self.get_etype_id(etype): graph_ids(self, n, "counts") for etype, n in table.items()}
+        found = {
+            self.get_etype_id(etype): graph_ids(self, n, "counts") for etype, n in table.items()
+        }
         self._batch_edges = found
 
     # --- shared by the above --------------------------------------------------------------------

@@ -64,14 +64,18 @@ def _readout(
 def readout_nodes(
     graph: Graph, feat: str, weight: str | None = None, *, op: str = "sum", ntype: str | None = None
 ) -> Tensor:
-    """(batch_size, ...): `op` over the nodes of each graph of field `feat` (times field `weight`)."""
+    """(batch_size, ...): `op` over the nodes of each graph of field `feat` (times field
+    `weight`).
+    """
     return _readout(graph, feat, weight, op, "nodes", ntype)
 
 
 def readout_edges(
     graph: Graph, feat: str, weight: str | None = None, *, op: str = "sum", etype: object = None
 ) -> Tensor:
-    """(batch_size, ...): `op` over the edges of each graph of field `feat` (times field `weight`)."""
+    """(batch_size, ...): `op` over the edges of each graph of field `feat` (times field
+    `weight`).
+    """
     return _readout(graph, feat, weight, op, "edges", etype)
 
 
@@ -142,12 +146,16 @@ def _broadcast(graph: Graph, graph_feat: Tensor, kind: str, typed: object) -> Te
 
 
 def topk_nodes(graph: Graph, feat: str, k: int, *, descending=True, sortby=None, ntype=None):
-    """The k largest nodes of each graph: values (batch_size, k, F) padded with 0, and their positions."""
+    """The k largest nodes of each graph: values (batch_size, k, F) padded with 0, and their
+    positions.
+    """
     return _topk(graph, feat, k, descending, sortby, "nodes", ntype)
 
 
 def topk_edges(graph: Graph, feat: str, k: int, *, descending=True, sortby=None, etype=None):
-    """The k largest edges of each graph: values (batch_size, k, F) padded with 0, and their positions."""
+    """The k largest edges of each graph: values (batch_size, k, F) padded with 0, and their
+    positions.
+    """
     return _topk(graph, feat, k, descending, sortby, "edges", etype)
 
 

@@ -26,8 +26,8 @@ class RelationEnds(NamedTuple):
 class Schema:
     """Types of one graph; immutable.
 
-    In a block (and in any graph whose node types are each only a source or only a destination) source
-    and destination types are apart, and one name may stand for a frame on each side.
+    In a block (and in any graph whose node types are each only a source or only a destination)
+    source and destination types are apart, and one name may stand for a frame on each side.
     """
 
     ntypes: tuple[str, ...]
@@ -119,7 +119,9 @@ class Schema:
         return [
             i
             for i, names in enumerate(self.canonical_etypes)
-            if all(part == slice(None) or part == name for part, name in zip(key, names, strict=True))
+            if all(
+                part == slice(None) or part == name for part, name in zip(key, names, strict=True)
+            )
         ]
 
 

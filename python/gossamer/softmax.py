@@ -25,8 +25,8 @@ def edge_softmax(
 
     Args:
         graph: the graph.
-        logits: (E, ...), or a dict by canonical edge type: the softmax then ranges over all relations that
-            enter (leave) a node.
+        logits: (E, ...), or a dict by canonical edge type: the softmax then ranges over all
+            relations that enter (leave) a node.
         eids: only these edges; `logits` then has one row for each.
         norm_by: "dst" or "src".
 

@@ -1,7 +1,8 @@
 """Which edges there are: one relation of a graph, immutable and shared by every view of it.
 
-A `Structure` is a list of edges (COO, in edge-id order). Compressed forms are built when first asked
-for and kept. Changing a graph makes a new `Structure`, so nothing derived from one is ever stale.
+A `Structure` is a list of edges (COO, in edge-id order). Compressed forms are built when first
+asked for and kept. Changing a graph makes a new `Structure`, so nothing derived from one is ever
+stale.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _INT32_LIMIT = 2**31
 
 
 class Csr(NamedTuple):
-    """Compressed rows. Row `r` holds entries `offsets[r]` to `offsets[r + 1]`, by ascending edge id.
+    """Compressed rows. Row `r` holds entries `offsets[r]` to `offsets[r + 1]`, by ascending edge
+    id.
 
     All three are int32 when the numbers of nodes and edges are below 2**31, else int64.
     """
@@ -51,15 +53,15 @@ class Structure:
     """
 
     __slots__ = (
-        "src",
-        "dst",
-        "num_src",
-        "num_dst",
-        "homogeneous",
-        "is_block",
+        "__weakref__",
         "_cache",
         "_lock",
-        "__weakref__",
+        "dst",
+        "homogeneous",
+        "is_block",
+        "num_dst",
+        "num_src",
+        "src",
     )
 
     def __init__(
@@ -108,11 +110,15 @@ class Structure:
         return self._once("out_csr", lambda: _compress(self.src, self.dst, self.num_src, self))
 
     def in_degrees(self) -> Tensor:
-        """Number of edges that enter each destination node: (num_dst,), idtype. Shared: do not change."""
+        """Number of edges that enter each destination node: (num_dst,), idtype. Shared: do not
+        change.
+        """
         return self._once("in_degrees", lambda: _count(self.dst, self.num_dst))
 
     def out_degrees(self) -> Tensor:
-        """Number of edges that leave each source node: (num_src,), idtype. Shared: do not change."""
+        """Number of edges that leave each source node: (num_src,), idtype. Shared: do not
+        change.
+        """
         return self._once("out_degrees", lambda: _count(self.src, self.num_src))
 
     def max_in_degree(self) -> int:
@@ -132,11 +138,15 @@ class Structure:
         return src.long() * max(self.num_dst, 1) + dst
 
     def sorted_pairs(self) -> tuple[Tensor, Tensor]:
-        """(`pair_keys` of all edges, ascending; the edge id of each): parallel edges by ascending id."""
+        """(`pair_keys` of all edges, ascending; the edge id of each): parallel edges by ascending
+        id.
+        """
         return self._once("sorted_pairs", self._sort_pairs)
 
     def reversed(self) -> Structure:
-        """The same edges, each with its ends exchanged. Compressed forms are shared, not rebuilt."""
+        """The same edges, each with its ends exchanged. Compressed forms are shared, not
+        rebuilt.
+        """
         return self._once("reversed", self._make_reversed)
 
     def to(self, device: torch.device) -> Structure:
@@ -237,9 +247,7 @@ def _check_endpoints(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> No
         low, high = (int(bound) for bound in ids.aminmax())
         if low < 0 or high >= count:
             wrong = low if low < 0 else high
-            raise GraphError(
-                f"{name} node {wrong} is out of range: there are {count} {name} nodes, 0 to {count - 1}"
-            )
+            raise GraphError(f"{name} node {wrong} is out of range: there are {count} {name} nodes")
 
 
 def _compress(rows: Tensor, cols: Tensor, num_rows: int, structure: Structure) -> Csr:

@@ -44,7 +44,9 @@ def reverse(g: Graph, copy_ndata: bool = True, copy_edata: bool = False) -> Grap
     )
 
 
-def add_edges(g: Graph, u, v, data: Mapping[str, Tensor] | None = None, etype: Etype = None) -> Graph:
+def add_edges(
+    g: Graph, u, v, data: Mapping[str, Tensor] | None = None, etype: Etype = None
+) -> Graph:
     """A copy of the graph with more edges."""
     result = g.local_var()
     result.add_edges(u, v, data, etype)
@@ -120,7 +122,8 @@ def remove_self_loop(g: Graph, etype: Etype = None) -> Graph:
 def add_reverse_edges(
     g: Graph, copy_ndata: bool = True, copy_edata: bool = False, exclude_self: bool = True
 ) -> Graph:
-    """The graph with, after its own edges, the reverse of each (of self loops too unless `exclude_self`).
+    """The graph with, after its own edges, the reverse of each (of self loops too unless
+    `exclude_self`).
 
     Raises:
         GraphError: a relation between two node types.
@@ -131,7 +134,9 @@ def add_reverse_edges(
     for structure, frame in zip(g._structures, g._edge_frames, strict=True):
         src, dst = structure.src, structure.dst
         mirrored = (src != dst) if exclude_self else torch.ones_like(src, dtype=torch.bool)
-        rows = torch.cat([torch.arange(src.shape[0], device=src.device), mirrored.nonzero().squeeze(1)])
+        rows = torch.cat(
+            [torch.arange(src.shape[0], device=src.device), mirrored.nonzero().squeeze(1)]
+        )
         ends = torch.cat([src, dst[mirrored]]), torch.cat([dst, src[mirrored]])
         structures.append(_similar(structure, *ends))
         part = frame.subframe(rows) if copy_edata else _kept(frame, False, rows.shape[0])
@@ -151,7 +156,8 @@ def to_simple(
     """The graph without parallel edges, sorted by (source, destination).
 
     Args:
-        return_counts: name of the edge field for the number of edges that became one; None for none.
+        return_counts: name of the edge field for the number of edges that became one; None for
+            none.
         copy_edata: keep the fields of the first of each group of parallel edges.
     """
     structures, edge_frames = [], []
@@ -190,24 +196,21 @@ def out_subgraph(g: Graph, nodes, store_ids: bool = True) -> Graph:
     return _with_edges(g, edges, store_ids)
 
 
-def edge_subgraph(
-    g: Graph, edges, relabel_nodes: bool = True, store_ids: bool = True
-) -> Graph:
+def edge_subgraph(g: Graph, edges, relabel_nodes: bool = True, store_ids: bool = True) -> Graph:
     """Some edges (ids, a bool mask, or a dict of them by type), with their nodes, or all of them.
 
     With `store_ids` original ids are fields "_ID".
     """
     table = edges if isinstance(edges, Mapping) else {None: edges}
-    chosen = {g.to_canonical_etype(name): _edge_selection(g, ids, name) for name, ids in table.items()}
+    chosen = {
+        g.to_canonical_etype(name): _edge_selection(g, ids, name) for name, ids in table.items()
+    }
     part = _with_edges(g, chosen, store_ids)
     if not relabel_nodes:
         return part
     kept = []
-    for i, frame in enumerate(part._node_frames):
-        used = [s.src for s, ends in zip(part._structures, g._schema.relations) if ends.src == i]
-        used += [s.dst for s, ends in zip(part._structures, g._schema.relations) if ends.dst == i]
-        empty = torch.zeros(0, dtype=g.idtype, device=frame.device)
-        kept.append(torch.unique(torch.cat([empty, *used])))
+    for i in range(len(part._node_frames)):
+        kept.append(torch.unique(torch.cat([*_ends(part, i, "src"), *_ends(part, i, "dst")])))
     return _relabelled(part, kept, store_ids)
 
 
@@ -230,13 +233,13 @@ def node_subgraph(g: Graph, nodes, relabel_nodes: bool = True, store_ids: bool =
     return _relabelled(part, kept, store_ids) if relabel_nodes else part
 
 
-def to_block(
-    g: Graph, dst_nodes=None, include_dst_in_src: bool = True
-) -> Graph:
-    """A message flow block of all edges: destinations first among the sources, original ids under "_ID".
+def to_block(g: Graph, dst_nodes=None, include_dst_in_src: bool = True) -> Graph:
+    """A message flow block of all edges: destinations first among the sources, original ids under
+    "_ID".
 
     Args:
-        dst_nodes: destination nodes (by type when there are several); by default those with in-edges.
+        dst_nodes: destination nodes (by type when there are several); by default those with
+            in-edges.
         include_dst_in_src: whether destinations without out-edges are sources too.
 
     Raises:
@@ -246,14 +249,12 @@ def to_block(
     given = None if dst_nodes is None else _by_type(g, dst_nodes)
     targets, sources = [], []
     for i, name in enumerate(g._schema.ntypes):
-        into = [s.dst for s, ends in zip(g._structures, g._schema.relations) if ends.dst == i]
-        outof = [s.src for s, ends in zip(g._structures, g._schema.relations) if ends.src == i]
-        reached = torch.unique(torch.cat([empty, *into]))
+        reached = torch.unique(torch.cat(_ends(g, i, "dst")))
         target = reached if given is None else given.get(name, empty)
         if not torch.isin(reached, target).all():
             raise GraphError(f"dst_nodes lacks {name!r} nodes that edges enter")
         first = target if include_dst_in_src else empty
-        others = torch.unique(torch.cat([empty, *outof]))
+        others = torch.unique(torch.cat(_ends(g, i, "src")))
         sources.append(torch.cat([first, others[~torch.isin(others, first)]]))
         targets.append(target)
     return _as_block(g, sources, targets)
@@ -347,6 +348,13 @@ def _relabelled(part: Graph, kept: Sequence[Tensor], store_ids: bool) -> Graph:
             node_frames[-1][NID] = ids
     edge_frames = [frame.clone() for frame in part._edge_frames]
     return Graph(part._schema, structures, node_frames, edge_frames, part._engine)
+
+
+def _ends(g: Graph, ntype_index: int, side: str) -> list[Tensor]:
+    """The ends ("src" or "dst") of all relations that are nodes of a type; at least one tensor."""
+    empty = torch.zeros(0, dtype=g.idtype, device=g.device)
+    pairs = zip(g._structures, g._schema.relations, strict=True)
+    return [empty, *(getattr(s, side) for s, ends in pairs if getattr(ends, side) == ntype_index)]
 
 
 def _renumbering(ids: Tensor, count: int) -> Tensor:

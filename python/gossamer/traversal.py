@@ -34,7 +34,9 @@ def topological_nodes_generator(graph: Graph, reverse: bool = False) -> Iterator
         candidates = torch.unique(targets)
         frontier = candidates[waiting[candidates] == 0]
     if left:
-        raise GraphError(f"{left} nodes are on cycles or behind them: there is no topological order")
+        raise GraphError(
+            f"{left} nodes are on cycles or behind them: there is no topological order"
+        )
 
 
 def bfs_nodes_generator(graph: Graph, source: object, reverse: bool = False) -> Iterator[Tensor]:

@@ -1,7 +1,7 @@
 """What user-defined functions see: `EdgeBatch` and `NodeBatch`, DGL's surface.
 
-The same classes serve the eager engine, where fetching a column is an index_select, and capture, where
-it records a graph operator on fake tensors. Hence row counts may be `torch.SymInt`.
+The same classes serve the eager engine, where fetching a column is an index_select, and capture,
+where it records a graph operator on fake tensors. Hence row counts may be `torch.SymInt`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ class LazyFrame(MutableMapping[str, Tensor]):
     """Fields of a batch: each is fetched in the first read, and the same tensor comes back later.
 
     Args:
-        columns: the fields of all nodes or edges. Not changed; give a snapshot if the source may change.
+        columns: the fields of all nodes or edges. Not changed; give a snapshot if the source may
+            change.
         fetch: makes a batch's column from a column.
         where: how the user names this frame, for messages, such as "edges.src".
         num_rows: rows of the batch; when it is an int, written fields are checked against it.
     """
 
-    __slots__ = ("_columns", "_fetch", "_where", "_num_rows", "_local", "_removed")
+    __slots__ = ("_columns", "_fetch", "_local", "_num_rows", "_removed", "_where")
 
     def __init__(
         self,
@@ -51,11 +52,11 @@ class LazyFrame(MutableMapping[str, Tensor]):
         return tensor
 
     def __setitem__(self, key: str, value: Tensor) -> None:
-        if type(self._num_rows) is int and type(value.shape[0]) is int:
-            if value.shape[0] != self._num_rows:
-                raise RowCountError(
-                    f"{self._where}[{key!r}]: expected {self._num_rows} rows, got {value.shape[0]}"
-                )
+        counted = type(self._num_rows) is int and type(value.shape[0]) is int
+        if counted and value.shape[0] != self._num_rows:
+            raise RowCountError(
+                f"{self._where}[{key!r}]: expected {self._num_rows} rows, got {value.shape[0]}"
+            )
         self._removed.discard(key)
         self._local[key] = value
 
@@ -94,7 +95,7 @@ class EdgeBatch:
         canonical_etype: (source type, edge type, destination type).
     """
 
-    __slots__ = ("src", "dst", "data", "canonical_etype", "_edges_fn", "_num_edges")
+    __slots__ = ("_edges_fn", "_num_edges", "canonical_etype", "data", "dst", "src")
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class NodeBatch:
         ntype: the type of the nodes.
     """
 
-    __slots__ = ("data", "mailbox", "ntype", "_nodes_fn", "_num_nodes")
+    __slots__ = ("_nodes_fn", "_num_nodes", "data", "mailbox", "ntype")
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class DataView(MutableMapping[str, Tensor]):
     The graph is asked for its frame in every access: a view made before `local_scope` follows it.
     """
 
-    __slots__ = ("_graph", "_kind", "_index", "_rows")
+    __slots__ = ("_graph", "_index", "_kind", "_rows")
 
     def __init__(self, graph: Graph, kind: str, index: int, rows: Tensor | None = None):
         self._graph = graph
@@ -69,7 +69,9 @@ class DataView(MutableMapping[str, Tensor]):
 
 
 class TypedDataView(MutableMapping[str, dict]):
-    """Fields of several node or edge types: `view[field]` is {type: tensor} over the types that have it."""
+    """Fields of several node or edge types: `view[field]` is {type: tensor} over the types that
+    have it.
+    """
 
     __slots__ = ("_views",)
 
@@ -122,13 +124,14 @@ class TypedDataView(MutableMapping[str, dict]):
 class NodeView:
     """`g.nodes`: call it for ids, index it with a type (and ids) for features."""
 
-    __slots__ = ("_graph", "_find")
+    __slots__ = ("_find", "_graph")
 
     def __init__(self, graph: Graph, find: Callable[[str | None], int]):
         self._graph = graph
         self._find = find
 
     def __call__(self, ntype: str | None = None) -> Tensor:
+        """Ids of all nodes of a type: (N,), idtype."""
         return self._graph._all_node_ids(self._find(ntype))
 
     def __getitem__(self, key: object) -> Space:
@@ -150,6 +153,7 @@ class EdgeView:
         self._graph = graph
 
     def __call__(self, form: str = "uv", order: str | None = "eid", etype: object = None):
+        """All edges; see `Queries.all_edges`."""
         return self._graph.all_edges(form, order, etype)
 
     def __getitem__(self, key: object) -> Space:

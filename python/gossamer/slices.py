@@ -1,4 +1,4 @@
-"""The slice of several relations, such as `g["user", :, "item"]`: one relation over renumbered nodes."""
+"""`g[etype]`: the graph of one relation, or of several as one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,43 @@ from torch import Tensor
 
 from gossamer.frame import Frame
 from gossamer.ids import EID, ETYPE, NID, NTYPE
-from gossamer.schema import Schema, make_schema
+from gossamer.schema import RelationEnds, Schema, make_schema
 from gossamer.structure import Structure
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph
 
 
-def merge_relations(graph: Graph, relations: Sequence[int]) -> Graph:
-    """One relation with the edges of several; types and ids in the original are fields "_TYPE" and "_ID".
+def one_relation(graph: Graph, index: int) -> Graph:
+    """The graph of one relation. Its frames are `graph`'s own."""
+    from gossamer.graph import Graph
 
-    Fields that all merged types have with one shape and dtype are concatenated. Frames are copies: what is
-    written to the slice does not reach the graph.
+    ends = graph._schema.relations[index]
+    ids = (ends.src,) if ends.src == ends.dst else (ends.src, ends.dst)
+    last = len(ids) - 1
+    schema = Schema(
+        tuple(graph._schema.ntypes[i] for i in ids),
+        (RelationEnds(0, ends.etype, last),),
+        (0,),
+        (last,),
+        graph._schema.is_block,
+    )
+    node_frames = [graph._node_frames[i] for i in ids]
+    edge_frames = [graph._edge_frames[index]]
+    part = Graph(schema, [graph._structures[index]], node_frames, edge_frames, graph._engine)
+    counts = graph._batch_nodes
+    part._batch_nodes = {k: counts[i] for k, i in enumerate(ids) if i in counts}
+    if index in graph._batch_edges:
+        part._batch_edges = {0: graph._batch_edges[index]}
+    return part
+
+
+def merge_relations(graph: Graph, relations: Sequence[int]) -> Graph:
+    """One relation with the edges of several; types and ids in the original are fields "_TYPE" and
+    "_ID".
+
+    Fields that all merged types have with one shape and dtype are concatenated. Frames are copies:
+    what is written to the slice does not reach the graph.
     """
     ends = [graph._schema.relations[i] for i in relations]
     src_types = sorted({end.src for end in ends})
@@ -72,7 +97,9 @@ def _concatenated(frames: Sequence[Frame]) -> Frame:
     first = frames[0]
     schemes = [frame.schemes() for frame in frames]
     common = [key for key in first if all(s.get(key) == schemes[0][key] for s in schemes)]
-    columns: dict[str, Tensor] = {key: torch.cat([frame[key] for frame in frames]) for key in common}
+    columns: dict[str, Tensor] = {
+        key: torch.cat([frame[key] for frame in frames]) for key in common
+    }
     rows = sum(frame.num_rows for frame in frames)
     return Frame(rows, first.kind, first.device, columns, first.initializers.copy())
 

@@ -11,12 +11,13 @@ namespace {
 /// Far enough to hide a memory access behind the rows of 64 floats before it.
 constexpr int64_t kPrefetchEdges = 12;
 
-/// Whether rows [begin, end) have between 0 and maxDegree edges each.
+/// Whether rows [begin, end) have between 0 and maxDegree edges each, all of
+/// them among the edges of the graph.
 template <typename Index>
 bool degreesFit(const void *offsets, int64_t begin, int64_t end,
-                int64_t maxDegree) {
+                int64_t maxDegree, int64_t numEdges) {
   const Index *at = static_cast<const Index *>(offsets);
-  bool fit = true;
+  bool fit = at[begin] >= 0 && at[end] <= numEdges;
   for (int64_t row = begin; row < end; ++row) {
     // As an unsigned number a negative degree is too large.
     fit &= uint64_t(int64_t(at[row + 1]) - int64_t(at[row])) <=
@@ -76,9 +77,8 @@ public:
 
 private:
   bool fits(int64_t begin, int64_t end) const {
-    return run.wideIndex
-               ? degreesFit<int64_t>(call.offsets, begin, end, call.maxDegree)
-               : degreesFit<int32_t>(call.offsets, begin, end, call.maxDegree);
+    auto check = run.wideIndex ? &degreesFit<int64_t> : &degreesFit<int32_t>;
+    return check(call.offsets, begin, end, call.maxDegree, run.graph.numEdges);
   }
 
   const KernelRun &run;

@@ -83,6 +83,11 @@ bool isAbsolute32(uint32_t type) {
   return type == R_X86_64_32 || type == R_X86_64_32S;
 }
 
+/// Relocations whose target must be near, or low in memory.
+bool isReach32(uint32_t type) {
+  return isAbsolute32(type) || type == R_X86_64_PC32 || type == R_X86_64_PLT32;
+}
+
 /// Sections that a kernel needs at run time. Kernels neither throw nor unwind.
 bool isMapped(const ElfSection &section) {
   return (section.header.sh_flags & SHF_ALLOC) &&
@@ -160,9 +165,7 @@ private:
       for (const Elf64_Rela &entry : relocations.entries) {
         uint32_t type = ELF64_R_TYPE(entry.r_info);
         uint64_t index = ELF64_R_SYM(entry.r_info);
-        bool imported = type == R_X86_64_PLT32 || type == R_X86_64_PC32
-                            ? !isDefined(object.symbols[index])
-                            : false;
+        bool imported = isReach32(type) && !isDefined(object.symbols[index]);
         if ((isGotRelative(type) || imported) && slots[index] == kNotMapped)
           slots[index] = kSlotSize * nextSlot++;
         if (imported && stubs[index] == kNotMapped)
@@ -260,17 +263,16 @@ private:
     uint64_t here = uint64_t(place), addend = uint64_t(entry.r_addend);
     if (type == R_X86_64_64)
       return store(place, target.value() + addend);
-    if (isAbsolute32(type))
-      return store32(place, target.value() + addend, type, symbol);
     if (isGotRelative(type))
       return store32(place,
                      uint64_t(image) + slotsAt + slots[index] + addend - here,
                      type, symbol);
-    if (type != R_X86_64_PC32 && type != R_X86_64_PLT32)
+    if (!isReach32(type))
       return failed(type, symbol, "is not supported");
     uint64_t reached =
         stubs[index] == kNotMapped ? target.value() : writeStub(index);
-    return store32(place, reached + addend - here, type, symbol);
+    uint64_t origin = isAbsolute32(type) ? 0 : here;
+    return store32(place, reached + addend - origin, type, symbol);
   }
 
   Result<uint64_t> addressOf(const ElfSymbol &symbol) const {

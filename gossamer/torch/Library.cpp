@@ -1,0 +1,175 @@
+// The operators.
+//
+// gossamer::coo_to_csr(rows, cols, num_rows, num_cols)
+//     -> (offsets, neighbors, edge_ids)
+//   Edges sorted by row, in the order of their ids within a row. int32 where
+//   every size fits, else int64.
+//
+// gossamer::run(program, graph, inputs, sizes) -> outputs
+//   program  the bytes of a saved program, uint8
+//   graph    six index arrays for each graph argument: in-offsets,
+//            in-neighbors, in-edge-ids, out-offsets, out-neighbors,
+//            out-edge-ids; empty where program_info says they are not read
+//   sizes    five numbers for each graph argument: sources, destinations,
+//            edges, largest in-degree, largest out-degree
+//
+// gossamer::program_info(program) -> int[]
+//   1 if the index arrays are int64, else 0; then for each graph argument 1 if
+//   in-edges are read, 1 if out-edges are read
+
+#include "gossamer/program/Serialize.h"
+#include "gossamer/runtime/CsrGraph.h"
+#include "gossamer/torch/ProgramCache.h"
+#include "gossamer/torch/TorchServices.h"
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include <tuple>
+
+namespace gossamer {
+
+using torch::stable::Tensor;
+
+namespace {
+
+constexpr size_t kArraysPerGraph = 6;
+constexpr size_t kSizesPerGraph = 5;
+
+ScratchPool &pool() {
+  static ScratchPool scratch;
+  return scratch;
+}
+
+std::shared_ptr<const Executor> executorOf(const Tensor &program) {
+  static ProgramCache cache;
+  int32_t dtype;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(program.get(), &dtype));
+  if (dtype != aoti_torch_dtype_uint8() || !program.is_cpu() ||
+      program.dim() != 1 || !program.is_contiguous())
+    raise({ErrorCode::InvalidArgument,
+           "program must be a contiguous one-dimensional uint8 CPU tensor"});
+  return check(cache.get({static_cast<const uint8_t *>(program.data_ptr()),
+                          size_t(program.numel())}));
+}
+
+/// An endpoint list, contiguous; `holder` keeps a copy alive if one is needed.
+TensorView endpoints(const Tensor &tensor, const char *name, Tensor &holder) {
+  TensorView view = check(viewOf(tensor, name));
+  if (view.shape.size() != 1 ||
+      (view.dtype != DType::I32 && view.dtype != DType::I64))
+    raise(makeError(ErrorCode::InvalidArgument, name,
+                    " must be a one-dimensional int32 or int64 tensor"));
+  if (view.isDense())
+    return view;
+  holder = torch::stable::contiguous(tensor);
+  return check(viewOf(holder, name));
+}
+
+std::tuple<Tensor, Tensor, Tensor> cooToCsr(Tensor rows, Tensor cols,
+                                            int64_t numRows, int64_t numCols) {
+  Tensor rowsHolder, colsHolder;
+  TensorView rowView = endpoints(rows, "rows", rowsHolder);
+  TensorView colView = endpoints(cols, "cols", colsHolder);
+  if (rowView.dtype != colView.dtype || rowView.shape[0] != colView.shape[0])
+    raise(makeError(ErrorCode::InvalidArgument, "rows and cols differ: ",
+                    rowView.shape[0], " and ", colView.shape[0],
+                    " entries, which must be as many and of one dtype"));
+  if (numRows < 0 || numCols < 0)
+    raise(makeError(ErrorCode::InvalidArgument, "a graph of ", numRows, " by ",
+                    numCols, " nodes: sizes must not be negative"));
+  int64_t edges = rowView.shape[0];
+  DType index =
+      needsWideIndex(edges, numRows, numCols) ? DType::I64 : DType::I32;
+  auto vectorOf = [&](int64_t length) {
+    return emptyTensor(index, {&length, 1});
+  };
+  Tensor offsets = vectorOf(numRows + 1);
+  Tensor neighbors = vectorOf(edges), edgeIds = vectorOf(edges);
+  EdgeList list{rowView.data, colView.data, rowView.dtype == DType::I64,
+                edges,        numRows,      numCols};
+  TorchFor parallel;
+  check(buildCsr(list,
+                 {offsets.data_ptr(), neighbors.data_ptr(), edgeIds.data_ptr()},
+                 parallel, pool()));
+  return {offsets, neighbors, edgeIds};
+}
+
+EdgeArrays edgeArrays(const Tensor *tensors) {
+  return {check(viewOf(tensors[0], "offsets")),
+          check(viewOf(tensors[1], "neighbors")),
+          check(viewOf(tensors[2], "edge ids"))};
+}
+
+std::vector<GraphArrays> graphArrays(const Program &program,
+                                     const std::vector<Tensor> &arrays,
+                                     const std::vector<int64_t> &sizes) {
+  size_t graphs = program.graphs;
+  if (arrays.size() != kArraysPerGraph * graphs ||
+      sizes.size() != kSizesPerGraph * graphs)
+    raise(makeError(ErrorCode::InvalidArgument, "program takes ", graphs,
+                    " graphs, so ", kArraysPerGraph * graphs, " arrays and ",
+                    kSizesPerGraph * graphs, " sizes; got ", arrays.size(),
+                    " and ", sizes.size()));
+  std::vector<GraphArrays> views(graphs);
+  for (size_t g = 0; g < graphs; ++g) {
+    const Tensor *array = &arrays[kArraysPerGraph * g];
+    const int64_t *size = &sizes[kSizesPerGraph * g];
+    if (visitsEdges(program, uint32_t(g), VisitBy::Dst))
+      views[g].in = edgeArrays(array);
+    if (visitsEdges(program, uint32_t(g), VisitBy::Src))
+      views[g].out = edgeArrays(array + 3);
+    views[g].numSrc = size[0];
+    views[g].numDst = size[1];
+    views[g].numEdges = size[2];
+    views[g].maxInDegree = size[3];
+    views[g].maxOutDegree = size[4];
+  }
+  return views;
+}
+
+std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
+                        std::vector<Tensor> inputs,
+                        std::vector<int64_t> sizes) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  std::vector<GraphArrays> graphs =
+      graphArrays(executor->program(), graph, sizes);
+  std::vector<TensorView> views;
+  views.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    views.push_back(check(viewOf(inputs[i], "input " + std::to_string(i))));
+  TorchFor parallel;
+  TorchGemm gemm;
+  TensorOutputs outputs(executor->program().outputs.size());
+  check(executor->run(graphs, views, {parallel, gemm, outputs, pool()}));
+  return outputs.take();
+}
+
+std::vector<int64_t> programInfo(Tensor program) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  const Program &source = executor->program();
+  std::vector<int64_t> info = {source.wideIndex};
+  for (uint32_t g = 0; g < source.graphs; ++g)
+    for (VisitBy by : {VisitBy::Dst, VisitBy::Src})
+      info.push_back(visitsEdges(source, g, by));
+  return info;
+}
+
+// A fragment: Python adds operators to the same namespace.
+STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
+  m.def("coo_to_csr(Tensor rows, Tensor cols, int num_rows, int num_cols)"
+        " -> (Tensor offsets, Tensor neighbors, Tensor edge_ids)");
+  m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
+        " -> Tensor[]");
+  m.def("program_info(Tensor program) -> int[]");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
+  m.impl("coo_to_csr", TORCH_BOX(&cooToCsr));
+  m.impl("run", TORCH_BOX(&run));
+  m.impl("program_info", TORCH_BOX(&programInfo));
+}
+
+} // namespace
+
+} // namespace gossamer

@@ -1,0 +1,4 @@
+extern "C" {
+thread_local int perThread = 3;
+int readsThreadLocal() { return perThread; }
+}

@@ -1,0 +1,4 @@
+extern "C" {
+int getpid(void);
+int callsOutside() { return getpid(); }
+}

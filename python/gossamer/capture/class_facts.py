@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import enum
 import functools
 import sys
+import types
 from dataclasses import dataclass
 from types import MemberDescriptorType
 
@@ -17,6 +19,9 @@ from gossamer.capture.weak_identity import WeakIdentityCache
 # Built-in classes that user classes may derive from; their payload is part of the key.
 CONTENT_TYPES = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex)
 
+# Plain holders of attributes.
+_HOLDERS = (*argparse.Namespace.__mro__[:-1], types.SimpleNamespace)
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, as by a class statement
 _POINTER = object.__basicsize__ // 2
 
 
@@ -55,26 +60,29 @@ def is_library_class(cls: type) -> bool:
     path = cls.__qualname__.split(".")
     found = functools.reduce(lambda at, name: getattr(at, name, None), path, owner)
     # C types are sometimes published under another module than the one they name.
-    return found is cls or not cls.__flags__ & (1 << 9)
+    return found is cls or not cls.__flags__ & _HEAP_TYPE
 
 
 def _has_python_layout(cls: type) -> bool:
     """False when instances hold C data that no attribute shows."""
+    if cls in _HOLDERS:
+        return True
+    written = [base for base in cls.__mro__ if base is not object]
+    if not all(base.__flags__ & _HEAP_TYPE for base in written):
+        return False
     slots = sum(isinstance(value, MemberDescriptorType)
-                for base in cls.__mro__ for value in vars(base).values())
-    weak = 1 if cls.__weakrefoffset__ > 0 else 0
-    dictionary = 1 if cls.__dictoffset__ > 0 else 0
-    return cls.__basicsize__ <= object.__basicsize__ + (slots + weak + dictionary) * _POINTER
+                for base in written if "__slots__" in vars(base) for value in vars(base).values())
+    words = slots + (cls.__weakrefoffset__ > 0) + (cls.__dictoffset__ > 0)
+    return cls.__basicsize__ <= object.__basicsize__ + words * _POINTER
 
 
 def _refusal(cls: type, users: tuple[type, ...], content: type | None) -> str:
     if any(base.__module__.partition(".")[0] in ("dgl", "gossamer") for base in cls.__mro__):
         return f"a `{cls.__qualname__}` (a graph, or a part of one) is used inside of the function"
     if (reason := next((impure_module(base.__module__) for base in cls.__mro__
-                        if impure_module(base.__module__)), None)) is not None:
+                        if base not in _HOLDERS and impure_module(base.__module__)), None)
+            ) is not None:
         return f"a `{cls.__qualname__}`: {reason}"
-    if not users:
-        return f"a `{cls.__module__}.{cls.__qualname__}`, whose state cannot be read"
     if content is None and not _has_python_layout(cls):
         return f"a `{cls.__qualname__}`, whose state lies in C and cannot be read"
     return ""
@@ -92,17 +100,20 @@ def _kind(cls: type, content: type | None, users: tuple[type, ...]) -> tuple[str
     if issubclass(cls, numpy.generic | numpy.ndarray | numpy.dtype):
         return "numpy", ""
     refusal = _refusal(cls, users, content)
-    return ("refused" if refusal else "instance"), refusal
+    if refusal:
+        return "refused", refusal
+    return ("instance" if users or cls in _HOLDERS else "library"), ""
 
 
 def _make(cls: type) -> ClassFacts:
-    users = tuple(base for base in cls.__mro__ if not is_library_class(base))
+    users = tuple(base for base in cls.__mro__
+                  if base not in _HOLDERS and not is_library_class(base))
     library = [base for base in cls.__mro__ if base not in users
-               and base not in (object, torch.nn.Module) and base.__module__ not in
-               ("typing", "abc", "enum", "builtins")]
+               and base not in (object, torch.nn.Module, *_HOLDERS)
+               and base.__module__ not in ("typing", "abc", "enum", "builtins")]
     content = next((base for base in CONTENT_TYPES if issubclass(cls, base)), None)
     kind, refusal = _kind(cls, content, users)
-    slots = tuple(name for base in users for name, value in vars(base).items()
+    slots = tuple(name for base in cls.__mro__ for name, value in vars(base).items()
                   if isinstance(value, MemberDescriptorType))
     positions = tuple(cls.__mro__.index(base) for base in users)
     return ClassFacts(cls.__qualname__, kind, refusal, positions, bool(library), content, slots,

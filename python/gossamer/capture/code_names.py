@@ -15,31 +15,39 @@ import dis
 from dataclasses import dataclass, field
 from types import CodeType
 
+from gossamer.capture.purity import words
 from gossamer.capture.weak_identity import WeakIdentityCache
 
-# Pseudo-names, which no attribute can have. They travel with the real ones through the fixpoint.
-ANY_NAME = "*any*"  # attributes are looked up by computed names: all of them are reached
-SELF_ESCAPES = "*self*"  # `self` is called, passed on or operated on: special methods are reached
+# Stands among names for all of them: attributes are looked up by computed names.
+ANY_NAME = "*any*"
 
-CONSTRUCTORS = frozenset(
-    ["__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__setattr__", "__delattr__"]
+CONSTRUCTORS = words(
+    "__init__ __new__ __post_init__ __init_subclass__ __set_name__ __setattr__ __delattr__"
 )
-MUTATORS = frozenset(
-    ["add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "pop", "popitem", "popleft", "remove", "reverse", "setdefault", "sort", "update"]
+MUTATORS = words(
+    "add append appendleft clear discard extend extendleft insert pop popitem popleft remove "
+    "reverse setdefault sort update"
 )
-_COMPUTED_LOOKUP = frozenset(
-    ["__dict__", "__getattribute__", "__slots__", "_buffers", "_modules", "_parameters", "asdict", "astuple", "attrgetter", "buffers", "children", "dir", "fields", "functional_call", "get_buffer", "get_parameter", "get_submodule", "methodcaller", "modules", "named_buffers", "named_children", "named_modules", "named_parameters", "parameters", "replace", "state_dict", "vars"]
+_COMPUTED_LOOKUP = words(
+    "__dict__ __getattribute__ __slots__ _buffers _modules _parameters asdict astuple "
+    "attrgetter buffers children dir fields functional_call get_buffer get_parameter "
+    "get_submodule methodcaller modules named_buffers named_children named_modules "
+    "named_parameters parameters replace state_dict vars"
 )
 _REFUSED_ATTRIBUTES = {
     name: f"calls `{name}`, whose effect a compiled function would lose"
-    for name in ["add_module", "backward", "register_backward_hook", "register_buffer", "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_hook", "register_module", "register_parameter", "register_post_accumulate_grad_hook", "retain_grad"]
+    for name in words(
+        "add_module backward register_backward_hook register_buffer register_forward_hook "
+        "register_forward_pre_hook register_full_backward_hook register_hook register_module "
+        "register_parameter register_post_accumulate_grad_hook retain_grad"
+    )
 }
-_SKIPPED = frozenset(["CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "MAKE_CELL", "NOP", "PRECALL", "PUSH_NULL", "RESUME"])
+_SKIPPED = words("CACHE COPY_FREE_VARS EXTENDED_ARG MAKE_CELL NOP PRECALL PUSH_NULL RESUME")
 _ATTRIBUTE_LOADS = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _GLOBAL_LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME"))
 _OUTER_LOADS = frozenset(("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"))
 _FAST_LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"))
-_SIMPLE_KEYS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT")) | _GLOBAL_LOADS | _OUTER_LOADS | _FAST_LOADS
+_SIMPLE_KEYS = _GLOBAL_LOADS | _OUTER_LOADS | _FAST_LOADS | {"LOAD_CONST", "LOAD_SMALL_INT"}
 _KEEP_STATE = "compute with local variables and return the result instead"
 
 
@@ -76,20 +84,13 @@ class Problem:
     line: int
 
 
-@dataclass(eq=False, slots=True)
-class Scope:
-    """The names that all code reachable from one root uses, as far as known; see `reach.py`."""
-
-    names: frozenset[str] = frozenset()
-    covers: set[CodeFacts] = field(default_factory=set)
-
-
 @dataclass(eq=False, slots=True, repr=False)
 class CodeFacts:
     """What a snapshot must know about one code object; compared by identity.
 
     It stands for the code object in keys: it does not keep the code alive, and a key that holds
-    it cannot be confused with one of another code object at the same address.
+    it cannot be confused with one of another code object at the same address. `scopes` are those
+    of the last walks that began here, see `reach.py`.
     """
 
     file: str
@@ -102,9 +103,10 @@ class CodeFacts:
     problem: Problem | None
     self_escapes: bool
     lines: dict[str, int]
-    scope: Scope = field(default_factory=Scope)
+    scopes: list = field(default_factory=list)
 
     def __repr__(self) -> str:
+        """Where the code is."""
         return f"<code {self.file}:{self.line}>"
 
 
@@ -206,10 +208,11 @@ class _Scan:
             self._refuse(f"calls `{name}`", _KEEP_STATE, steps[at].positions.lineno)
         elif name in ("getattr", "hasattr"):
             key = at + 2 + len(_chain_after(steps, at + 1))
-            constant = (at + 1 < len(steps) and steps[at + 1].opname in _SIMPLE_KEYS
-                        and key < len(steps) and steps[key].opname == "LOAD_CONST"
-                        and isinstance(steps[key].argval, str))
-            if not constant:
+            after = [step.opname for step in steps[key : key + 3]]
+            plain = (after[:2] == ["LOAD_CONST", "CALL"]
+                     or (after[:1] == ["LOAD_CONST"] and after[1:2] and after[1] in _SIMPLE_KEYS
+                         and after[2:] == ["CALL"]))
+            if not plain or steps[at + 1].opname not in _SIMPLE_KEYS:
                 self.names.add(ANY_NAME)
         elif name in _COMPUTED_LOOKUP:
             self.names.add(ANY_NAME)

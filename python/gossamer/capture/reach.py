@@ -5,9 +5,10 @@ listed beside them. Each value starts with a token that says how many follow or 
 sequence can be read in one way only; values carry their type, since ``True == 1 == 1.0``.
 
 *Names.* Of an instance only those attributes are followed whose name occurs in reached code. More
-code means more names, which mean more attributes, which mean more code: the walk runs with a set
-of names (a `Scope`, remembered per root code object) and is repeated with a larger one when it met
-a name outside of it. Repeated calls of one UDF need one walk.
+code means more names, which mean more attributes, which mean more code: the least such set is found
+by repeating the walk with the names of the code that the last one reached. The result (a `Scope`)
+is remembered per root code object, so that repeated calls of one UDF need one walk, which tells
+whether it reached just the code of its scope.
 
 *Places.* A value has a place: ``(place of its container, kind, name)``. A place is None where
 nothing can be substituted, because only a copied class could hold the new value; floats found there
@@ -27,9 +28,7 @@ from gossamer.capture.class_facts import ClassFacts, class_facts
 from gossamer.capture.code_names import (
     ANY_NAME,
     CONSTRUCTORS,
-    SELF_ESCAPES,
     CodeFacts,
-    Scope,
     Use,
     Write,
     facts_of,
@@ -40,6 +39,7 @@ from gossamer.capture.purity import (
     impure_function,
     impure_module,
     is_library,
+    words,
 )
 from gossamer.capture.refusal import CannotSnapshot
 
@@ -61,13 +61,35 @@ class Token:
 
 AGAIN, END, MISSING, LIBRARY = Token("again"), Token("end"), Token("missing"), Token("library")
 FUNCTION, METHOD, MODULE, CLASS = Token("function"), Token("method"), Token("module"), Token("class")
-_METHOD_NAMES = frozenset(("forward", "_call_impl", "_wrapped_call_impl", "extra_repr"))
+METHOD_NAMES = frozenset(("forward", "_call_impl", "_wrapped_call_impl"))
 _REPRESENTATION = frozenset(("__repr__", "__str__", "__format__"))
 _PRINTING = frozenset(("repr", "str", "format", "ascii"))
-_NEVER_READ = frozenset(
-    ["__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__slots__", "__qualname__", "__firstlineno__", "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__parameters__", "__orig_bases__", "__hash__", "__static_attributes__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__copy__", "__deepcopy__", "__class_getitem__", "__annotate__", "_abc_impl", "__annotations_cache__", "__class_cell__", "__classcell__", "__subclasshook__", "__sizeof__", "__dir__"]
+_NEVER_READ = words(
+    "__module__ __doc__ __dict__ __weakref__ __annotations__ __slots__ __qualname__ "
+    "__firstlineno__ __match_args__ __dataclass_fields__ __dataclass_params__ "
+    "__abstractmethods__ __parameters__ __orig_bases__ __hash__ __static_attributes__ __del__ "
+    "__reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ __deepcopy__ "
+    "__class_getitem__ __annotate__ _abc_impl __annotations_cache__ __class_cell__ "
+    "__classcell__ __subclasshook__ __sizeof__ __dir__"
 )
 _CONTAINERS = (list, dict, set, bytearray)
+
+
+class Scope:
+    """Code that a walk reaches, and the names in it.
+
+    Attributes:
+        codes: the code objects.
+        escapes: some method lets go of its `self` other than by reading attributes.
+        names: all names that occur in `codes`.
+    """
+
+    __slots__ = ("codes", "escapes", "names")
+
+    def __init__(self, codes: Iterable[CodeFacts] = (), escapes: bool = False) -> None:
+        self.codes = frozenset(codes)
+        self.escapes = escapes
+        self.names = frozenset().union(*[facts.names for facts in self.codes])
 
 
 class _EveryName:
@@ -88,12 +110,12 @@ class Walk:
         tensors: ``(place, tensor)`` of every tensor, once each, in the order of the walk.
         floats: ``(place, value)`` of every float that can be substituted.
         memo: number of each object met, by id; `places` and `objects` are indexed by it.
-        unknown: names met in reached code that `scope` doesn't have.
+        reached: the code that was reached, in order; `escapes`: as in `Scope`.
         newly_pinned: ids met again without a place after they had one.
     """
 
-    __slots__ = ("floats", "memo", "names", "newly_pinned", "objects", "out", "pinned", "places",
-                 "reached", "scope", "tensors", "traced", "unknown")
+    __slots__ = ("escapes", "floats", "memo", "names", "newly_pinned", "objects", "out", "pinned",
+                 "places", "reached", "scope", "tensors", "traced")
 
     def __init__(self, scope: Scope, pinned: frozenset[int], traced: bool) -> None:
         self.out: list = []
@@ -102,13 +124,17 @@ class Walk:
         self.memo: dict[int | tuple, int] = {}
         self.places: list[Place | None] = []
         self.objects: list = []
-        self.reached: list[CodeFacts] = []
+        self.reached: dict[CodeFacts, None] = {}
+        self.escapes = False
         self.scope = scope
         self.names = _EVERY_NAME if ANY_NAME in scope.names else scope.names
         self.pinned = pinned
         self.newly_pinned: set[int | tuple] = set()
         self.traced = traced
-        self.unknown: set[str] = set()
+
+    def fits(self) -> bool:
+        """True when the walk reached exactly what its scope says, so that no name was missing."""
+        return self.reached.keys() == self.scope.codes and self.escapes == self.scope.escapes
 
     # --- values -----------------------------------------------------------------------------
 
@@ -163,13 +189,7 @@ class Walk:
 
     def code(self, facts: CodeFacts, library: bool = False) -> None:
         """Notes that this code is reached: its names are looked for on all instances."""
-        self.reached.append(facts)
-        scope = self.scope
-        if facts not in scope.covers:
-            if facts.names <= scope.names:
-                scope.covers.add(facts)
-            else:
-                self.unknown |= facts.names
+        self.reached[facts] = None
         if facts.problem is not None and not library:
             problem = facts.problem
             raise CannotSnapshot(problem.reason, problem.remedy, (), facts.file, problem.line)
@@ -186,15 +206,13 @@ class Walk:
         if (reason := impure_module(module)) is not None:
             raise self.refuse(reason, REMEDY, parent, name)
         if not self.enter(id(function), function, parent, kind, name):
-            if method:
-                self._method(facts_of(function.__code__))
+            self.escapes |= method and facts_of(function.__code__).self_escapes
             return
         place = self.places[-1]
         facts = facts_of(function.__code__)
         self.out += (FUNCTION, facts)
         self.code(facts, library)
-        if method:
-            self._method(facts)
+        self.escapes |= method and facts.self_escapes
         if function.__dict__:
             self.attributes(function.__dict__, place)
         self._arguments(function, place)
@@ -208,10 +226,6 @@ class Walk:
             self._import(module)
         if facts.writes:
             self._check_writes(function, facts)
-
-    def _method(self, facts: CodeFacts) -> None:
-        if facts.self_escapes and SELF_ESCAPES not in self.scope.names:
-            self.unknown.add(SELF_ESCAPES)
 
     def _arguments(self, function: types.FunctionType, place: Place | None) -> None:
         defaults, keyword_defaults = function.__defaults__, function.__kwdefaults__
@@ -280,7 +294,8 @@ class Walk:
         """Writes what `use` reads of a Python module."""
         if (reason := impure_module(module.__name__)) is not None:
             raise self.refuse(reason, REMEDY, parent, use.name)
-        self.out += (MODULE, module)
+        library = is_library(module.__name__)
+        self.out += (MODULE, module if library else module.__name__)
         place = None if parent is None else (parent, kind, use.name)
         for chain in use.chains:
             self._module_attribute(module, chain, place)
@@ -369,7 +384,8 @@ class Walk:
                 self.out.append(name)
                 self.value(member._value_, None, "attr", name)
         if facts.users:
-            self.class_body(cls, facts, True, constructs or SELF_ESCAPES in self.names)
+            instances = constructs or self.scope.escapes
+            self.class_body(cls, facts, instances, instances)
             meta = type(cls)
             if class_facts(meta).users:
                 self.class_value(meta, False)
@@ -395,7 +411,7 @@ class Walk:
                     wanted = (constructs if name in CONSTRUCTORS
                               else special and self._is_implicit(name)) or name in self.scope.names
                 else:
-                    wanted = name in names or (special and name in _METHOD_NAMES)
+                    wanted = name in names or (special and name in METHOD_NAMES)
                 if wanted:
                     self.out.append(name)
                     self._member(member, name)

@@ -17,6 +17,7 @@ are not reached by names: grad mode, autocast, torch's default dtype and device.
 
 from __future__ import annotations
 
+import functools
 import struct
 import types
 from collections.abc import Hashable
@@ -25,12 +26,13 @@ from typing import Any, NamedTuple
 import torch
 
 from gossamer.capture import values  # noqa: F401  (fills the table of handlers)
-from gossamer.capture.code_names import CodeFacts, Scope, facts_of
-from gossamer.capture.reach import ROOT, Place, Walk
+from gossamer.capture.code_names import facts_of
+from gossamer.capture.reach import ROOT, Place, Scope, Walk
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.weak_identity import WeakIdentityCache
 
 Path = Place
+_REMEMBERED = 4
 
 
 def format_path(path: Path | None) -> str:
@@ -107,19 +109,38 @@ def snapshot(udf: Any, traced: bool = False) -> Snapshot:
 
 
 def _snapshot(udf: Any, scope: Scope | None, traced: bool) -> Snapshot:
-    walk = walk_all(udf, scope, traced)
-    return Snapshot(walk)
+    return Snapshot(walk_all(udf, scope, traced))
 
 
 def walk_all(udf: Any, scope: Scope | None = None, traced: bool = False) -> Walk:
-    """The walk over `udf` with enough names, from those of `scope` or of its last walk on."""
+    """The walk over `udf` whose scope it fits; `scope` is tried before any other."""
     if not callable(udf):
         raise TypeError(f"a user-defined function must be callable, not {type(udf).__name__}")
-    home = None
+    scopes = _scopes(udf) if scope is None else [scope]
+    for known in scopes:
+        try:
+            walk = _walk(udf, known, traced)
+        except CannotSnapshot:
+            continue  # of names that this object doesn't use; the walk below decides
+        if walk.fits():
+            return walk
+    walk = _walk_from_nothing(udf, traced)
     if scope is None:
-        home = _home(udf)
-        scope = home.scope
-    pinned: frozenset[int] = frozenset()
+        scopes[:] = [walk.scope, *scopes[: _REMEMBERED - 1]]
+    return walk
+
+
+def _walk_from_nothing(udf: Any, traced: bool) -> Walk:
+    """The walk with the least scope that it fits."""
+    walk = _walk(udf, Scope(), traced)
+    while not walk.fits():
+        walk = _walk(udf, Scope(walk.reached, walk.escapes), traced)
+    return walk
+
+
+def _walk(udf: Any, scope: Scope, traced: bool) -> Walk:
+    """A walk with these names, repeated until it is known what can't be substituted."""
+    pinned: frozenset[int | tuple] = frozenset()
     earlier = []  # keeps temporary objects alive, so that their ids stay theirs
     while True:
         walk = Walk(scope, pinned, traced)
@@ -128,37 +149,28 @@ def walk_all(udf: Any, scope: Scope | None = None, traced: bool = False) -> Walk
         except CannotSnapshot as refusal:
             _place(refusal, walk, udf)
             raise
-        if not walk.unknown and not walk.newly_pinned:
-            break
+        if not walk.newly_pinned:
+            return walk
         earlier.append(walk)
         pinned |= walk.newly_pinned
-        scope = Scope(scope.names | walk.unknown) if walk.unknown else scope
-    if home is not None and home.scope is not scope:
-        home.scope = scope
-    return walk
 
 
-class _Home:
-    """Where the scope of a root without Python code of its own is kept: its class."""
-
-    __slots__ = ("scope",)
-
-    def __init__(self, cls: type) -> None:
-        self.scope = Scope()
+_class_scopes = WeakIdentityCache(lambda cls: [])
 
 
-_class_home = WeakIdentityCache(_Home)
+def _scopes(udf: Any) -> list[Scope]:
+    """The scopes of the last walks over callables like `udf`, the latest first."""
+    root = _root(udf)
+    if type(root) is types.FunctionType:
+        return facts_of(root.__code__).scopes
+    return _class_scopes(type(root))
 
 
-def _home(udf: Any) -> CodeFacts | _Home:
-    """What remembers the scope for callables like `udf`."""
-    while (inner := getattr(udf, "func", None)) is not None and callable(inner):
-        udf = inner
-    if type(udf) is types.MethodType:
-        udf = udf.__func__
-    if type(udf) is types.FunctionType:
-        return facts_of(udf.__code__)
-    return _class_home(type(udf))
+def _root(udf: Any) -> Any:
+    """The function inside of partials and bound methods, or the callable object itself."""
+    while type(udf) is functools.partial:
+        udf = udf.func
+    return udf.__func__ if type(udf) is types.MethodType else udf
 
 
 def _place(refusal: CannotSnapshot, walk: Walk, udf: Any) -> None:
@@ -166,12 +178,13 @@ def _place(refusal: CannotSnapshot, walk: Walk, udf: Any) -> None:
     if refusal.file is not None:
         return
     for name in refusal.names:
-        for facts in reversed(walk.reached):
+        for facts in reversed(walk.reached.keys()):
             if name in facts.lines:
                 refusal.file, refusal.line = facts.file, facts.lines[name]
                 return
-    root = walk.reached[0] if walk.reached else _home(udf)
-    if isinstance(root, CodeFacts):
-        refusal.file, refusal.line = root.file, root.line
+    root = _root(udf)
+    if type(root) is types.FunctionType:
+        facts = facts_of(root.__code__)
+        refusal.file, refusal.line = facts.file, facts.line
     else:
-        refusal.file, refusal.line = f"<{type(udf).__qualname__}>", 0
+        refusal.file, refusal.line = f"<{type(root).__qualname__}>", 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import itertools
 import types
 import typing
@@ -16,13 +15,14 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from gossamer.capture.class_facts import ClassFacts, class_facts
-from gossamer.capture.code_names import SELF_ESCAPES, Use, facts_of
+from gossamer.capture.code_names import Use, facts_of
 from gossamer.capture.purity import REMEDY
 from gossamer.capture.reach import (
     AGAIN,
     END,
     LIBRARY,
     METHOD,
+    METHOD_NAMES,
     Place,
     Token,
     Walk,
@@ -312,6 +312,12 @@ def iterator(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any)
 
 # --- instances ------------------------------------------------------------------------------------
 
+@handles(Token)
+def token(walk: Walk, value: Token, parent: Place | None, kind: str, name: Any) -> None:
+    """Stands for a value that isn't there."""
+    walk.out.append(value)
+
+
 @handles(kind="refused")
 def refused(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
     """An object whose state no key can hold."""
@@ -324,8 +330,18 @@ def refused(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) 
 
 @handles(kind="library")
 def library_object(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
-    """An instance of a library class."""
-    refused(walk, value, parent, kind, name)
+    """An instance of a library class: all of its state, since its code isn't looked into."""
+    if isinstance(value, type):
+        walk.class_value(value, True)
+    elif walk.enter(id(value), value, parent, kind, name):
+        place = walk.places[-1]
+        facts = class_facts(type(value))
+        walk.out += (INSTANCE, facts)
+        _all_attributes(walk, getattr(value, "__dict__", {}), place)
+        for slot in facts.slots:
+            walk.value(getattr(value, slot, END), place, "attr", slot)
+        if facts.content is not None:
+            _content(walk, value, facts, place)
 
 
 @handles(kind="instance")
@@ -356,10 +372,10 @@ def instance(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any,
     `bound`: it is here as the object of a bound method, so its special methods and hooks count only
     when some method lets go of its `self`.
     """
-    whole = not bound or SELF_ESCAPES in walk.scope.names
+    whole = not bound or walk.scope.escapes
     if not walk.enter(id(value), value, parent, kind, name):
-        if not bound and SELF_ESCAPES not in walk.scope.names and id(value) in _bound_owners(walk):
-            walk.unknown.add(SELF_ESCAPES)
+        if not bound and id(value) in _bound_owners(walk):
+            walk.escapes = True
         return
     place = walk.places[-1]
     cls = type(value)
@@ -367,10 +383,8 @@ def instance(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any,
     walk.out += (INSTANCE, facts)
     walk.class_body(cls, facts, whole, False)
     variables = getattr(value, "__dict__", None)
-    if facts.library_base:
-        _all_attributes(walk, variables, place)
-    elif variables:
-        walk.attributes(variables, place)
+    if variables is not None:
+        (_all_attributes if facts.library_base else Walk.attributes)(walk, variables, place)
     for slot in facts.slots:
         if slot in walk.names and hasattr(value, slot):
             walk.out.append(slot)
@@ -406,6 +420,10 @@ def _module_state(walk: Walk, module: Any, place: Place | None, whole: bool,
                 walk.value(value, place, kind, name)
         walk.out.append(END)
     if whole:
+        for name in METHOD_NAMES:
+            if name in variables:  # a method replaced on this one object
+                walk.out.append(name)
+                walk.value(variables[name], place, "attr", name)
         walk.out.append(variables["training"])
         _hooks(walk, variables, place)
 
@@ -440,8 +458,7 @@ def library_module(walk: Walk, module: Any, parent: Place | None, kind: str, nam
     walk.out += (INSTANCE, class_facts(cls))
     _module_state(walk, module, place, True, True)
     _all_attributes(walk, module.__dict__, place)
-    forward = inspect.getattr_static(cls, "forward")
-    walk.value(forward, None, "member", "forward")
+    walk.value(cls.forward, None, "member", "forward")
 
 
 def _content(walk: Walk, value: Any, facts: ClassFacts, place: Place | None) -> None:

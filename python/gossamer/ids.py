@@ -91,5 +91,5 @@ def edge_ids_of(graph: Graph, edges: object, etype: object, name: str = "edges")
         GraphError: an invalid id, or a pair of nodes without an edge.
     """
     if isinstance(edges, tuple) and len(edges) == 2:
-        return graph.edge_ids(*edges, etype=etype).reshape(-1)
+        return graph_ids(graph, graph.edge_ids(*edges, etype=etype), name)
     return check_range(graph_ids(graph, edges, name), graph.num_edges(etype), "edge")

@@ -34,13 +34,16 @@ from gossamer.fx_operators import (
     update_all,
 )
 from gossamer.graph import Graph
+from gossamer.symbolic import Symbolic
 from gossamer.udf import EdgeBatch, NodeBatch
 
 #: Iterating an argument (a list of blocks) stops here when nothing else stops it.
 MAX_ITEMS = 256
 
 _GRAPH_NAMES = frozenset(
-    name for name in dir(Graph) if not name.startswith("_") and not hasattr(Tensor, name)
+    name
+    for name in (*dir(Graph), "edge_softmax")
+    if not name.startswith("_") and not hasattr(Tensor, name)
 )
 
 
@@ -122,7 +125,7 @@ class GraphTracer(fx.Tracer):
         )
 
 
-class Argument(fx.Proxy):
+class Argument(Symbolic, fx.Proxy):
     """A value in a trace; using a graph method on it makes it a graph."""
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +134,7 @@ class Argument(fx.Proxy):
         return super().__getattr__(name)
 
 
-class SymbolicGraph:
+class SymbolicGraph(Symbolic):
     """A graph argument in a trace, with what has been written to it so far.
 
     Args:

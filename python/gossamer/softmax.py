@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gossamer.errors import GraphError, RowCountError
 from gossamer.ids import ALL, edge_ids_of, is_all
+from gossamer.symbolic import is_symbolic
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph
@@ -38,6 +39,8 @@ def edge_softmax(
     """
     if norm_by not in ("src", "dst"):
         raise GraphError(f"norm_by must be 'src' or 'dst', not {norm_by!r}")
+    if is_symbolic(graph):
+        return graph.edge_softmax(logits, norm_by)
     if isinstance(logits, Mapping):
         return _over_relations(graph, logits, norm_by)
     if len(graph._structures) > 1:

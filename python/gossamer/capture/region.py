@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gossamer import dgl_bridge
 from gossamer.borrow import from_dgl, is_dgl_graph
 from gossamer.capture.call import ColumnSpec, Dag, InputSpec, Produced, Step
 from gossamer.capture.plan import Plan, run_plan
@@ -80,7 +81,10 @@ class Region:
         """A graph under this engine for a graph; anything else as it is."""
         if isinstance(value, Graph):
             return value if isinstance(value._engine, Region) else value.shadow(self)
-        return from_dgl(value).shadow(self) if is_dgl_graph(value) else value
+        if not is_dgl_graph(value):
+            return value
+        dgl_bridge.install()
+        return from_dgl(value).shadow(self)
 
     # --- the engine interface ---------------------------------------------------------------------
 

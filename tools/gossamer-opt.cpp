@@ -2,6 +2,7 @@
 
 #include "gossamer/ir/MpDialect.h"
 #include "gossamer/passes/Passes.h"
+#include "gossamer/passes/Pipeline.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -21,6 +22,7 @@ int main(int argc, char **argv) {
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
   mlir::registerTransformsPasses();
   gossamer::registerGossamerPasses();
+  gossamer::registerPipelines();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "gossamer pass driver", registry));
 }

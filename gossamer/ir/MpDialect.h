@@ -8,12 +8,23 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace gossamer::mp {
+template <typename Op>
+class RowWise : public mlir::OpTrait::TraitBase<Op, RowWise> {};
+template <typename Op>
+class CopiesOnly : public mlir::OpTrait::TraitBase<Op, CopiesOnly> {};
+} // namespace gossamer::mp
+
+// Generated declarations shadow their own members.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #include "gossamer/ir/MpDialect.h.inc"
 #include "gossamer/ir/MpEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "gossamer/ir/MpAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "gossamer/ir/MpOps.h.inc"
+#pragma GCC diagnostic pop
 
 namespace gossamer::mp {
 
@@ -37,9 +48,14 @@ int64_t featureSize(mlir::Type type);
 /// The table type with the rows of `rows` and the features of `type`.
 mlir::RankedTensorType withRows(mlir::Type type, RowsAttr rows);
 
-/// The node rows at `end` of the edges described by `edges`, following the
-/// kind (`node`, or src/dst) of `nodes` when that is given.
+/// The node rows at `end` of `edges`: kind `node` when both ends are the same
+/// nodes (`homogeneous`), src or dst otherwise.
 RowsAttr nodeRows(RowsAttr edges, End end, bool homogeneous);
+
+/// True when row `r` of the one result of `op` depends only on row `r` of its
+/// operands, and on operands that are the same for all rows. Over a mailbox,
+/// where the messages of a row meet each other, it is false.
+bool isRowWise(mlir::Operation *op);
 
 } // namespace gossamer::mp
 

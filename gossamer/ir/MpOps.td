@@ -10,6 +10,19 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 class Mp_Op<string mnemonic, list<Trait> traits = []> :
     Op<Mp_Dialect, mnemonic, traits>;
 
+/// Row `r` of the result depends on row `r` of each operand that has rows, and on
+/// operands without rows: what the op does is the same on any row set. Ops on
+/// whole tables of one type (arith, math) carry MLIR's Elementwise instead.
+def Mp_RowWise : NativeOpTrait<"RowWise"> {
+  let cppNamespace = "::gossamer::mp";
+}
+
+/// Copies or repeats values and computes nothing: free where the result is read
+/// in place.
+def Mp_CopiesOnly : NativeOpTrait<"CopiesOnly"> {
+  let cppNamespace = "::gossamer::mp";
+}
+
 /// A table: rows of a graph, or one row shared by all (no encoding).
 def Mp_Table : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
@@ -31,6 +44,7 @@ def Mp_GatherOp : Mp_Op<"gather", [Pure]> {
   let arguments = (ins Mp_End:$end, Mp_Table:$nodes);
   let results = (outs Mp_Table:$edges);
   let assemblyFormat = "$end $nodes attr-dict `:` type($nodes) `->` type($edges)";
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 
@@ -140,7 +154,7 @@ def Mp_PrefixOp : Mp_Op<"prefix", [Pure]> {
 
 //===- along the features --------------------------------------------------===//
 
-def Mp_FillOp : Mp_Op<"fill", [Pure]> {
+def Mp_FillOp : Mp_Op<"fill", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "one constant in every place";
   let description = [{
     ```mlir
@@ -153,7 +167,7 @@ def Mp_FillOp : Mp_Op<"fill", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Mp_BroadcastOp : Mp_Op<"broadcast", [Pure]> {
+def Mp_BroadcastOp : Mp_Op<"broadcast", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "repeat values along axes of size 1, or for every row";
   let description = [{
     Two forms. Without row change, ranks are equal and axes of size 1 are
@@ -177,10 +191,12 @@ def Mp_BroadcastOp : Mp_Op<"broadcast", [Pure]> {
   let arguments = (ins Mp_Table:$input);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 
-def Mp_ReshapeOp : Mp_Op<"reshape", [Pure]> {
+def Mp_ReshapeOp : Mp_Op<"reshape", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "the same values under other feature axes";
   let description = [{
     Row-major order of the features is kept; the row axis (and the ragged axis
@@ -194,10 +210,12 @@ def Mp_ReshapeOp : Mp_Op<"reshape", [Pure]> {
   let arguments = (ins Mp_Table:$input);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 
-def Mp_TransposeOp : Mp_Op<"transpose", [Pure]> {
+def Mp_TransposeOp : Mp_Op<"transpose", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "permute feature axes";
   let description = [{
     Axis `i` of the result is axis `permutation[i]` of `input`. Row axes (and
@@ -210,10 +228,12 @@ def Mp_TransposeOp : Mp_Op<"transpose", [Pure]> {
   let arguments = (ins Mp_Table:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = "$input $permutation attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 
-def Mp_SliceOp : Mp_Op<"slice", [Pure]> {
+def Mp_SliceOp : Mp_Op<"slice", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "a range of one feature axis";
   let description = [{
     Elements `offset`, `offset + stride`, ... of `axis`, as many as the
@@ -231,10 +251,12 @@ def Mp_SliceOp : Mp_Op<"slice", [Pure]> {
     $input `axis` $axis `from` $offset `by` $stride attr-dict `:`
     type($input) `->` type($result)
   }];
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 
-def Mp_ConcatOp : Mp_Op<"concat", [Pure]> {
+def Mp_ConcatOp : Mp_Op<"concat", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "tables side by side along a feature axis";
   let description = [{
     ```mlir
@@ -248,10 +270,11 @@ def Mp_ConcatOp : Mp_Op<"concat", [Pure]> {
   let assemblyFormat = [{
     $inputs `axis` $axis attr-dict `:` type($inputs) `->` type($result)
   }];
+  let hasFolder = 1;
   let hasVerifier = 1;
 }
 
-def Mp_ReduceAxisOp : Mp_Op<"reduce_axis", [Pure]> {
+def Mp_ReduceAxisOp : Mp_Op<"reduce_axis", [Pure, Mp_RowWise]> {
   let summary = "combine the values along one axis of each row";
   let description = [{
     The axis is dropped. It counts all axes, rows included, and is never
@@ -271,7 +294,8 @@ def Mp_ReduceAxisOp : Mp_Op<"reduce_axis", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Mp_SoftmaxAxisOp : Mp_Op<"softmax_axis", [Pure, SameOperandsAndResultType]> {
+def Mp_SoftmaxAxisOp : Mp_Op<"softmax_axis",
+    [Pure, Mp_RowWise, SameOperandsAndResultType]> {
   let summary = "normalise along one axis of each row";
   let description = [{
     ```mlir
@@ -288,7 +312,7 @@ def Mp_SoftmaxAxisOp : Mp_Op<"softmax_axis", [Pure, SameOperandsAndResultType]> 
   let hasVerifier = 1;
 }
 
-def Mp_LinearOp : Mp_Op<"linear", [Pure]> {
+def Mp_LinearOp : Mp_Op<"linear", [Pure, Mp_RowWise]> {
   let summary = "multiply the last axis of each row by a matrix";
   let description = [{
     `result[..., o] = sum_k input[..., k] * weight[k, o]`. `weight` has no
@@ -312,24 +336,33 @@ def Mp_LinearOp : Mp_Op<"linear", [Pure]> {
 def Mp_KernelOp : Mp_Op<"kernel", [IsolatedFromAbove, SingleBlock, Pure]> {
   let summary = "one pass over the rows of a node set and their edges";
   let description = [{
-    Made by form-kernels. The body is ordinary mp ops; its block arguments
-    are the kernel's inputs. It runs once per row of the row set
-    `#mp.rows<graph, kind>`, independently of all other rows:
+    Made by form-kernels. The body is ordinary mp ops; its block arguments are
+    the kernel's inputs. It runs once per row of `rows`, independently of all
+    other rows:
 
-    - `kind` src, dst or node, `end` dst: rows are destinations; edge tables
-      are visited through the in-edges of the row. `end` src: rows are sources
-      and edges are the row's out-edges.
-    - a gather from the other end reads a kernel input, never a value computed
-      in the body; a gather from the kernel's own end is the row itself.
+    - `end` dst: rows are destinations; edge tables are visited through the
+      in-edges of the row. `end` src: rows are sources and edges are the row's
+      out-edges. reduce, degree and fill_isolated in the body have that end.
+    - a gather from the kernel's own end is the row itself; a gather from the
+      other end reads a kernel input, never a value computed in the body.
+    - `over params` (no `rows`): the body holds tables without rows only and runs
+      once.
 
     ```mlir
-    %h = mp.kernel over <0, node> by dst (%m = %x : tensor<...>) -> tensor<...> {
-      ...
-      mp.yield %r : tensor<...>
+    %h = mp.kernel over #mp.rows<0, node> by dst (%in = %x)
+        : (tensor<?x64xf32, #mp.rows<0, node>>)
+       -> tensor<?x64xf32, #mp.rows<0, node>> {
+      %m = mp.gather src %in : tensor<?x64xf32, #mp.rows<0, node>>
+                            -> tensor<?x64xf32, #mp.rows<0, edge>>
+      %s = mp.reduce sum dst %m : tensor<?x64xf32, #mp.rows<0, edge>>
+                               -> tensor<?x64xf32, #mp.rows<0, node>>
+      mp.yield %s : tensor<?x64xf32, #mp.rows<0, node>>
     }
     ```
   }];
-  let arguments = (ins Variadic<Mp_Table>:$inputs, Mp_RowsAttr:$rows, Mp_End:$end);
+  let arguments = (ins Variadic<Mp_Table>:$inputs,
+                       OptionalAttr<Mp_RowsAttr>:$rows,
+                       DefaultValuedAttr<Mp_End, "End::Dst">:$end);
   let results = (outs Variadic<Mp_Table>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

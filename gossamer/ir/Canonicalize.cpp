@@ -1,0 +1,139 @@
+// Rewrites that make mp ops fewer: ops that change nothing, ops of one kind in
+// a row, and copies of a constant.
+
+#include "gossamer/ir/MpDialect.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace gossamer::mp;
+
+//===----------------------------------------------------------------------===//
+// Ops that change nothing
+//===----------------------------------------------------------------------===//
+
+template <typename Op> static OpFoldResult inputIfSameType(Op op) {
+  if (op.getInput().getType() == op.getResult().getType())
+    return op.getInput();
+  return {};
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
+
+OpFoldResult SliceOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
+
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  bool identity = llvm::equal(getPermutation(),
+                              llvm::seq<int64_t>(0, getPermutation().size()));
+  return identity ? getInput() : OpFoldResult();
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  return getInputs().size() == 1 ? getInputs().front() : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops in a row
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// reshape(reshape(x)) is reshape(x).
+struct ReshapeOfReshape : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto inner = op.getInput().getDefiningOp<ReshapeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "not a reshape of a reshape");
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), inner.getInput());
+    return success();
+  }
+};
+
+/// transpose(transpose(x)) is one transpose.
+struct TransposeOfTranspose : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto inner = op.getInput().getDefiningOp<TransposeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "not a transpose of a transpose");
+    SmallVector<int64_t> permutation;
+    for (int64_t axis : op.getPermutation())
+      permutation.push_back(inner.getPermutation()[axis]);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), inner.getInput(),
+                                             permutation);
+    return success();
+  }
+};
+
+/// A slice that lies within one part of a concat is a slice of that part.
+struct SliceOfConcat : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto concat = op.getInput().getDefiningOp<ConcatOp>();
+    if (!concat || concat.getAxis() != op.getAxis())
+      return rewriter.notifyMatchFailure(op, "not along a concat");
+    int64_t count = op.getType().getDimSize(op.getAxis());
+    int64_t first = op.getOffset();
+    int64_t last = first + (count - 1) * static_cast<int64_t>(op.getStride());
+    for (Value part : concat.getInputs()) {
+      int64_t size = cast<ShapedType>(part.getType()).getDimSize(op.getAxis());
+      if (0 <= first && last < size) {
+        rewriter.replaceOpWithNewOp<SliceOp>(
+            op, op.getType(), part, op.getAxis(), first, op.getStride());
+        return success();
+      }
+      first -= size;
+      last -= size;
+    }
+    return rewriter.notifyMatchFailure(op, "reads more than one part");
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Copies of a constant
+//===----------------------------------------------------------------------===//
+
+/// A copy of a fill is a fill.
+template <typename Op> struct CopyOfFill : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    auto fill = op->getOperand(0).template getDefiningOp<FillOp>();
+    if (!fill)
+      return rewriter.notifyMatchFailure(op, "not a copy of a fill");
+    rewriter.replaceOpWithNewOp<FillOp>(op, op.getType(), fill.getValueAttr());
+    return success();
+  }
+};
+} // namespace
+
+void GatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                           MLIRContext *context) {
+  patterns.add<CopyOfFill<GatherOp>>(context);
+}
+
+void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
+  patterns.add<CopyOfFill<BroadcastOp>>(context);
+}
+
+void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                            MLIRContext *context) {
+  patterns.add<CopyOfFill<ReshapeOp>, ReshapeOfReshape>(context);
+}
+
+void TransposeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
+  patterns.add<CopyOfFill<TransposeOp>, TransposeOfTranspose>(context);
+}
+
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                          MLIRContext *context) {
+  patterns.add<CopyOfFill<SliceOp>, SliceOfConcat>(context);
+}

@@ -1,0 +1,77 @@
+// RUN: gossamer-opt %s --canonicalize --split-input-file | FileCheck %s
+
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+
+// Ops that change nothing go away.
+// CHECK-LABEL: func @nothing_changes
+// CHECK-SAME: (%[[X:.*]]: tensor
+func.func @nothing_changes(%x: tensor<?x4x2xf32, #node>) -> tensor<?x4x2xf32, #node> {
+  %a = mp.reshape %x : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
+  %b = mp.broadcast %a : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
+  %c = mp.slice %b axis 1 from 0 by 1 : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
+  %d = mp.transpose %c [0, 1, 2] : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
+  %e = mp.concat %d axis 2 : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
+  // CHECK-NEXT: return %[[X]]
+  return %e : tensor<?x4x2xf32, #node>
+}
+
+// -----
+
+// A reshape of a reshape is one; back to where it came from, none.
+#node = #mp.rows<0, node>
+// CHECK-LABEL: func @reshapes
+// CHECK-SAME: (%[[X:.*]]: tensor
+func.func @reshapes(%x: tensor<?x8xf32, #node>) -> (tensor<?x8xf32, #node>, tensor<?x2x4xf32, #node>) {
+  %a = mp.reshape %x : tensor<?x8xf32, #node> -> tensor<?x4x2xf32, #node>
+  %b = mp.reshape %a : tensor<?x4x2xf32, #node> -> tensor<?x8xf32, #node>
+  // CHECK: %[[C:.*]] = mp.reshape %[[X]]
+  %c = mp.reshape %a : tensor<?x4x2xf32, #node> -> tensor<?x2x4xf32, #node>
+  // CHECK: return %[[X]], %[[C]]
+  return %b, %c : tensor<?x8xf32, #node>, tensor<?x2x4xf32, #node>
+}
+
+// -----
+
+// CHECK-LABEL: func @transposes
+// CHECK-SAME: (%[[X:.*]]: tensor
+func.func @transposes(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
+  %a = mp.transpose %x [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
+  // CHECK: mp.transpose %[[X]] [1, 2, 0]
+  %b = mp.transpose %a [2, 0, 1] : tensor<4x2x3xf32> -> tensor<3x4x2xf32>
+  return %b : tensor<3x4x2xf32>
+}
+
+// -----
+
+// What is cut out of one part of a concat never needed the others; what crosses
+// parts does.
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @slice_of_concat
+// CHECK-SAME: (%[[A:.*]]: tensor<?x4xf32{{.*}}, %[[B:.*]]: tensor
+func.func @slice_of_concat(%a: tensor<?x4xf32, #edge>, %b: tensor<?x4xf32, #edge>)
+    -> (tensor<?x2xf32, #edge>, tensor<?x4xf32, #edge>) {
+  // CHECK: %[[C:.*]] = mp.concat
+  %c = mp.concat %a, %b axis 1 : tensor<?x4xf32, #edge>, tensor<?x4xf32, #edge> -> tensor<?x8xf32, #edge>
+  // CHECK: mp.slice %[[B]] axis 1 from 1 by 2
+  %s = mp.slice %c axis 1 from 5 by 2 : tensor<?x8xf32, #edge> -> tensor<?x2xf32, #edge>
+  // CHECK: mp.slice %[[C]] axis 1 from 2 by 1
+  %t = mp.slice %c axis 1 from 2 by 1 : tensor<?x8xf32, #edge> -> tensor<?x4xf32, #edge>
+  return %s, %t : tensor<?x2xf32, #edge>, tensor<?x4xf32, #edge>
+}
+
+// -----
+
+// Copies of a constant are constants.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @copies_of_a_fill
+func.func @copies_of_a_fill() -> tensor<?x2x4xf32, #edge> {
+  // CHECK-NEXT: %[[F:.*]] = mp.fill 2.000000e+00 : f32 : tensor<?x2x4xf32, #mp.rows<0, edge>>
+  // CHECK-NEXT: return %[[F]]
+  %f = mp.fill 2.0 : f32 : tensor<?x1xf32, #node>
+  %g = mp.gather src %f : tensor<?x1xf32, #node> -> tensor<?x1xf32, #edge>
+  %b = mp.broadcast %g : tensor<?x1xf32, #edge> -> tensor<?x8xf32, #edge>
+  %r = mp.reshape %b : tensor<?x8xf32, #edge> -> tensor<?x2x4xf32, #edge>
+  return %r : tensor<?x2x4xf32, #edge>
+}

@@ -19,10 +19,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
-
 from gossamer.capture.snapshot import CannotSnapshot, format_path, snapshot
 from gossamer.capture.substitute import substitute
+from torch import nn
 
 ALPHA = 2
 BETA = 0.5
@@ -77,20 +76,80 @@ def line_of(udf, offset):
 
 # --- what changes a key ---------------------------------------------------------------------------
 
+
 def scaled(value):
     return lambda edges: {"m": edges.src["h"] * value}
 
 
 DISTINCT = [
-    1, True, 1.0, "1", b"1", None, 1 + 0j, 0.0, -0.0, 0, False, complex(0.0, -0.0), complex(0.0, 0.0),
-    float("inf"), math.nan, (1,), [1], {1}, frozenset((1,)), {1: 1}, {True: 1}, (True,), (1, 2), ((1,), 2), (1, (2,)),
-    {"a": 1, "b": 2}, {"b": 2, "a": 1}, slice(1, 2), slice(1.0, 2), range(3), range(0, 3, 2), range(0, 4, 2),
-    torch.float32, torch.device("cpu"), torch.Size((1,)), Ellipsis, np.float32(1), np.float64(1), np.int64(1), np.array([1]),
-    np.array([1.0]), np.array([[1]]), np.dtype("f4"), torch.relu, torch.sigmoid, F.relu, math.sqrt, np.log, len, int, float,
-    torch.randn(3), torch.randn(4), torch.randn(3, dtype=torch.float64), torch.randn(3, requires_grad=True),
-    nn.Parameter(torch.randn(3)), torch.randn(3, 2), torch.randn(2, 3).t(), nn.ReLU(), nn.LeakyReLU(0.1), nn.LeakyReLU(0.2),
-    nn.Linear(2, 3), nn.Linear(2, 3, bias=False), types.MappingProxyType({1: 1}), bytearray(b"1"), functools.partial(torch.add, 1),
-    functools.partial(torch.add, 2), functools.partial(torch.add, other=1),
+    1,
+    True,
+    1.0,
+    "1",
+    b"1",
+    None,
+    1 + 0j,
+    0.0,
+    -0.0,
+    0,
+    False,
+    complex(0.0, -0.0),
+    complex(0.0, 0.0),
+    float("inf"),
+    math.nan,
+    (1,),
+    [1],
+    {1},
+    frozenset((1,)),
+    {1: 1},
+    {True: 1},
+    (True,),
+    (1, 2),
+    ((1,), 2),
+    (1, (2,)),
+    {"a": 1, "b": 2},
+    {"b": 2, "a": 1},
+    slice(1, 2),
+    slice(1.0, 2),
+    range(3),
+    range(0, 3, 2),
+    range(0, 4, 2),
+    torch.float32,
+    torch.device("cpu"),
+    torch.Size((1,)),
+    Ellipsis,
+    np.float32(1),
+    np.float64(1),
+    np.int64(1),
+    np.array([1]),
+    np.array([1.0]),
+    np.array([[1]]),
+    np.dtype("f4"),
+    torch.relu,
+    torch.sigmoid,
+    F.relu,
+    math.sqrt,
+    np.log,
+    len,
+    int,
+    float,
+    torch.randn(3),
+    torch.randn(4),
+    torch.randn(3, dtype=torch.float64),
+    torch.randn(3, requires_grad=True),
+    nn.Parameter(torch.randn(3)),
+    torch.randn(3, 2),
+    torch.randn(2, 3).t(),
+    nn.ReLU(),
+    nn.LeakyReLU(0.1),
+    nn.LeakyReLU(0.2),
+    nn.Linear(2, 3),
+    nn.Linear(2, 3, bias=False),
+    types.MappingProxyType({1: 1}),
+    bytearray(b"1"),
+    functools.partial(torch.add, 1),
+    functools.partial(torch.add, 2),
+    functools.partial(torch.add, other=1),
 ]
 
 
@@ -130,7 +189,9 @@ def test_keyword_default():
     def make(k):
         def udf(edges, *, k=k):
             return {"m": edges.src["h"] * k}
+
         return udf
+
     assert not same(state(make(1)), state(make(2)))
     assert same(state(make(1)), state(make(1)))
 
@@ -222,11 +283,15 @@ def test_helper_redefined(monkeypatch):
     assert not same(state(udf), before)
 
 
-@pytest.mark.parametrize("udf", [
-    lambda edges: {"m": edges.src["h"] * config.ALPHA},
-    lambda edges: {"m": edges.src["h"] * (lambda c: c.ALPHA)(config)},
-    lambda edges: {"m": [x * config.ALPHA for x in edges.src["h"]]},
-], ids=["attribute", "alias", "comprehension"])
+@pytest.mark.parametrize(
+    "udf",
+    [
+        lambda edges: {"m": edges.src["h"] * config.ALPHA},
+        lambda edges: {"m": edges.src["h"] * (lambda c: c.ALPHA)(config)},
+        lambda edges: {"m": [x * config.ALPHA for x in edges.src["h"]]},
+    ],
+    ids=["attribute", "alias", "comprehension"],
+)
 def test_attribute_of_a_user_module(udf, monkeypatch):
     before = state(udf)
     monkeypatch.setattr(config, "ALPHA", 4)
@@ -276,6 +341,7 @@ def test_wrapped_function():
         @functools.wraps(function)
         def wrapper(*args):
             return function(*args)
+
         return wrapper
 
     assert not same(state(twice(lambda edges: 1)), state(twice(lambda edges: 2)))
@@ -297,6 +363,7 @@ def test_wrapper_made_by_a_library():
         @torch.no_grad()
         def udf(edges):
             return edges.src["h"] * k
+
         return udf
 
     assert not same(state(make(1)), state(make(2)))
@@ -307,6 +374,7 @@ def test_nested_functions_and_scopes(monkeypatch):
     def udf(edges):
         def inner(x):
             return [config.ALPHA * y for y in (lambda z: [z * ALPHA])(x)]
+
         return {"m": inner(edges.src["h"])}
 
     before = state(udf)
@@ -318,6 +386,7 @@ def test_nested_functions_and_scopes(monkeypatch):
 
 
 # --- objects --------------------------------------------------------------------------------------
+
 
 class Layer(nn.Module):
     scale = 3
@@ -361,36 +430,44 @@ def test_bound_method_finds_what_it_names():
     assert [value for _, value in snap.floats] == [0.2]
 
 
-@pytest.mark.parametrize("change", [
-    lambda layer: setattr(layer, "slope", 0.3),
-    lambda layer: setattr(layer, "slope", 1),
-    lambda layer: setattr(layer, "k", 2),
-    lambda layer: setattr(layer, "k", True),
-    lambda layer: setattr(layer, "act", torch.sigmoid),
-    lambda layer: setattr(layer, "act", nn.ReLU()),
-    lambda layer: setattr(layer, "scale", 3),
-    lambda layer: setattr(layer, "helper", lambda x: x),
-    lambda layer: setattr(layer, "fc", nn.Linear(3, 3, bias=False)),
-    lambda layer: setattr(layer, "fc", nn.Linear(3, 4)),
-    lambda layer: setattr(layer.fc, "forward", lambda x: x),
-    lambda layer: setattr(layer, "shift", torch.zeros(1)),
-    lambda layer: layer.fc.weight.requires_grad_(False),
-    lambda layer: layer.double(),
-    lambda layer: layer.eval(),
-    lambda layer: layer.fc.register_forward_hook(lambda m, i, o: o * 2),
-    lambda layer: layer.fc.register_forward_pre_hook(lambda m, i: None),
-], ids=range(17))
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda layer: setattr(layer, "slope", 0.3),
+        lambda layer: setattr(layer, "slope", 1),
+        lambda layer: setattr(layer, "k", 2),
+        lambda layer: setattr(layer, "k", True),
+        lambda layer: setattr(layer, "act", torch.sigmoid),
+        lambda layer: setattr(layer, "act", nn.ReLU()),
+        lambda layer: setattr(layer, "scale", 3),
+        lambda layer: setattr(layer, "helper", lambda x: x),
+        lambda layer: setattr(layer, "fc", nn.Linear(3, 3, bias=False)),
+        lambda layer: setattr(layer, "fc", nn.Linear(3, 4)),
+        lambda layer: setattr(layer.fc, "forward", lambda x: x),
+        lambda layer: setattr(layer, "shift", torch.zeros(1)),
+        lambda layer: layer.fc.weight.requires_grad_(False),
+        lambda layer: layer.double(),
+        lambda layer: layer.eval(),
+        lambda layer: layer.fc.register_forward_hook(lambda m, i, o: o * 2),
+        lambda layer: layer.fc.register_forward_pre_hook(lambda m, i: None),
+    ],
+    ids=range(17),
+)
 def test_a_change_of_a_layer_changes_the_key(change):
     assert changes(change)
 
 
-@pytest.mark.parametrize("change", [
-    lambda layer: setattr(layer, "fc", nn.Linear(3, 3)),
-    lambda layer: setattr(layer.fc, "weight", nn.Parameter(torch.randn(3, 3))),
-    lambda layer: layer.history.append(1),
-    lambda layer: setattr(layer, "other", None),
-    lambda layer: layer.fc.weight.data.zero_(),
-], ids=range(5))
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda layer: setattr(layer, "fc", nn.Linear(3, 3)),
+        lambda layer: setattr(layer.fc, "weight", nn.Parameter(torch.randn(3, 3))),
+        lambda layer: layer.history.append(1),
+        lambda layer: setattr(layer, "other", None),
+        lambda layer: layer.fc.weight.data.zero_(),
+    ],
+    ids=range(5),
+)
 def test_other_changes_keep_the_key(change):
     assert not changes(change)
 
@@ -483,7 +560,9 @@ def test_containers_of_modules():
     class Stack(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 3))])
+            self.layers = nn.ModuleList(
+                [nn.Linear(3, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 3))]
+            )
 
         def message(self, edges):
             h = edges.src["h"]
@@ -720,6 +799,7 @@ def test_lstm_weights_are_lifted_once():
 
 # --- what is refused ------------------------------------------------------------------------------
 
+
 def bad_print(edges):
     print(edges)
     return {}
@@ -764,6 +844,7 @@ def bad_open(edges):
 
 def bad_import(edges):
     import random
+
     return random.random()
 
 
@@ -775,12 +856,25 @@ def bad_setattr(edges):
     setattr(edges, "x", 1)  # noqa: B010
 
 
-@pytest.mark.parametrize(("udf", "offset", "words"), [
-    (bad_print, 1, "print"), (bad_random, 1, "random"), (bad_time, 1, "time"), (bad_numpy, 1, "random"),
-    (bad_environment, 1, "os"), (bad_seed, 1, "manual_seed"), (bad_global, 2, "ALPHA"), (bad_append, 1, "LOG"),
-    (bad_item, 1, "TABLE"), (bad_open, 1, "open"), (bad_import, 1, "random"), (bad_hook, 1, "register_hook"),
-    (bad_setattr, 1, "setattr"),
-], ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(
+    ("udf", "offset", "words"),
+    [
+        (bad_print, 1, "print"),
+        (bad_random, 1, "random"),
+        (bad_time, 1, "time"),
+        (bad_numpy, 1, "random"),
+        (bad_environment, 1, "os"),
+        (bad_seed, 1, "manual_seed"),
+        (bad_global, 2, "ALPHA"),
+        (bad_append, 1, "LOG"),
+        (bad_item, 1, "TABLE"),
+        (bad_open, 1, "open"),
+        (bad_import, 1, "random"),
+        (bad_hook, 1, "register_hook"),
+        (bad_setattr, 1, "setattr"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
 def test_effects_are_refused_with_their_line(udf, offset, words):
     for reached in (udf, lambda edges: udf(edges), functools.partial(udf)):
         error = refusal(reached)
@@ -807,6 +901,7 @@ def test_own_variables_may_be_written():
         def add(x):
             nonlocal total
             total += x
+
         add(edges.src["h"])
         out["m"] = total
         edges.data["k"] = total
@@ -832,11 +927,26 @@ def test_writes_to_self():
     assert "`k`" in refusal(counter.nested).reason
 
 
-@pytest.mark.parametrize("value", [
-    threading.Lock(), iter([1]), (x for x in ()), sys.stdout, random.Random(1), np.random.default_rng(1), torch.Generator(),
-    torch.eye(2).to_sparse(), np.zeros(2000), np.array([object()]), [].append, nn.UninitializedParameter(),
-    memoryview(b"1"), functools.lru_cache(helper),
-], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value",
+    [
+        threading.Lock(),
+        iter([1]),
+        (x for x in ()),
+        sys.stdout,
+        random.Random(1),
+        np.random.default_rng(1),
+        torch.Generator(),
+        torch.eye(2).to_sparse(),
+        np.zeros(2000),
+        np.array([object()]),
+        [].append,
+        nn.UninitializedParameter(),
+        memoryview(b"1"),
+        functools.lru_cache(helper),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_values_without_a_key_are_refused(value):
     if getattr(value, "__name__", "") == "append":
         assert same(state(scaled(value)), state(scaled([].append)))
@@ -879,6 +989,7 @@ def test_not_callable():
 
 # --- unchanged ------------------------------------------------------------------------------------
 
+
 def test_unchanged_sees_hidden_mutation():
     seen, layer = [], Layer()
 
@@ -908,6 +1019,7 @@ def test_unchanged_sees_hidden_mutation():
 
 # --- substitute -----------------------------------------------------------------------------------
 
+
 def path_of(udf, value):
     snap = snapshot(udf)
     for path, tensor in snap.tensors:
@@ -926,6 +1038,7 @@ def attribute_udf(value):
 
         def message(self, edges):
             return edges.src["h"] * self.k
+
     return Holder().message
 
 
@@ -967,15 +1080,21 @@ PLACES = {
     "default": lambda value: lambda edges, k=value: edges.src["h"] * k,
     "kwdefault": lambda value: lambda edges, *, k=value: edges.src["h"] * k,
     "partial argument": lambda value: functools.partial(lambda k, edges: edges.src["h"] * k, value),
-    "partial keyword": lambda value: functools.partial(lambda edges, k: edges.src["h"] * k, k=value),
+    "partial keyword": lambda value: functools.partial(
+        lambda edges, k: edges.src["h"] * k, k=value
+    ),
     "attribute": attribute_udf,
     "list": lambda value: (lambda box: lambda edges: edges.src["h"] * box[0])([value]),
-    "nested": lambda value: (lambda box: lambda edges: edges.src["h"] * box["a"][1][0])({"a": (0, [value])}),
+    "nested": lambda value: (lambda box: lambda edges: edges.src["h"] * box["a"][1][0])(
+        {"a": (0, [value])}
+    ),
     "global": module_global,
     "user module": module_attribute,
     "two functions": two_functions,
     "submodule": parameter_or_float,
-    "frozen dataclass": lambda value: (lambda c: lambda edges: edges.src["h"] * c.slope)(Config(slope=value)),
+    "frozen dataclass": lambda value: (lambda c: lambda edges: edges.src["h"] * c.slope)(
+        Config(slope=value)
+    ),
     "hook": lambda value: hooked(value),
 }
 
@@ -1054,7 +1173,10 @@ def test_substitute_with_fake_tensors_is_watched():
 
     layer = Layer()
     with FakeTensorMode() as mode:
-        fakes = {lifted.path: mode.from_tensor(lifted.tensor) for lifted in snapshot(layer.message).tensors}
+        fakes = {
+            lifted.path: mode.from_tensor(lifted.tensor)
+            for lifted in snapshot(layer.message).tensors
+        }
         copy = substitute(layer.message, fakes)
         watched = snapshot(copy, traced=True)
         copy(Edges(h=torch.empty(2, 3)))
@@ -1086,6 +1208,7 @@ def test_unknown_path():
 
 
 # --- memory and determinism -----------------------------------------------------------------------
+
 
 def test_keys_do_not_keep_lambdas_or_layers_alive():
     layer = Layer()

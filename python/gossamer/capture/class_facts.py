@@ -15,6 +15,7 @@ import torch
 
 from gossamer.capture.purity import impure_module, is_library
 from gossamer.capture.weak_identity import WeakIdentityCache
+from gossamer.function import BuiltinFunction
 
 # Built-in classes that user classes may derive from; their payload is part of the key.
 CONTENT_TYPES = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex)
@@ -76,9 +77,16 @@ def _has_python_layout(cls: type) -> bool:
     return cls.__basicsize__ <= object.__basicsize__ + words * _POINTER
 
 
+def _is_graph_part(cls: type) -> bool:
+    """Whether instances are graphs, frames, batches or views, whose content a key cannot hold."""
+    if issubclass(cls, torch.nn.Module | BuiltinFunction):
+        return False
+    return any(base.__module__.partition(".")[0] in ("dgl", "gossamer") for base in cls.__mro__)
+
+
 def _refusal(cls: type, users: tuple[type, ...], content: type | None) -> str:
-    if any(base.__module__.partition(".")[0] in ("dgl", "gossamer") for base in cls.__mro__):
-        return f"a `{cls.__qualname__}` (a graph, or a part of one) is used inside of the function"
+    if _is_graph_part(cls):
+        return f"a `{cls.__qualname__}`, which is a graph or a part of one"
     if (reason := next((impure_module(base.__module__) for base in cls.__mro__
                         if base not in _HOLDERS and impure_module(base.__module__)), None)
             ) is not None:
@@ -126,7 +134,7 @@ _facts_of = WeakIdentityCache(_make)
 def class_facts(cls: type) -> ClassFacts:
     """Facts about `cls`, renewed when its bases were changed."""
     facts = _facts_of(cls)
-    if facts.bases != cls.__mro__[1:]:
+    if facts.users and facts.bases != cls.__mro__[1:]:
         _facts_of.forget(cls)
         return _facts_of(cls)
     return facts

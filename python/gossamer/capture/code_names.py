@@ -66,7 +66,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A store into, or a mutating call on, ``root.chain``; `kind` is "global", "outer" or "self"."""
+    """A store into, or a mutating call on, ``root.chain``; `kind`: "global", "outer" or "self"."""
 
     kind: str
     root: str
@@ -243,7 +243,8 @@ class _Scan:
         if isinstance(steps[at].argval, tuple) or not (chain or harmless):
             self.self_escapes = True
 
-    def _store(self, code: CodeType, owned: frozenset[str], steps: list, at: int, line: int) -> None:
+    def _store(self, code: CodeType, owned: frozenset[str], steps: list, at: int,
+               line: int) -> None:
         op, name = steps[at].opname, steps[at].argval
         if op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             self._refuse(f"writes the global variable `{name}`", _KEEP_STATE, line)

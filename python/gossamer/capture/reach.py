@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -42,26 +42,20 @@ from gossamer.capture.purity import (
     words,
 )
 from gossamer.capture.refusal import CannotSnapshot
+from gossamer.capture.tokens import (
+    AGAIN,
+    CLASS,
+    END,
+    FUNCTION,
+    HANDLERS,
+    KINDS,
+    LIBRARY,
+    METHOD_NAMES,
+    MISSING,
+    MODULE,
+    Place,
+)
 
-Place = tuple  # (Place | None, kind: str, name)
-ROOT: Place = ()
-
-
-class Token:
-    """A word of the token sequence that no user value equals."""
-
-    __slots__ = ("word",)
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-
-    def __repr__(self) -> str:
-        return f"<{self.word}>"
-
-
-AGAIN, END, MISSING, LIBRARY = Token("again"), Token("end"), Token("missing"), Token("library")
-FUNCTION, METHOD, MODULE, CLASS = Token("function"), Token("method"), Token("module"), Token("class")
-METHOD_NAMES = frozenset(("forward", "_call_impl", "_wrapped_call_impl"))
 _REPRESENTATION = frozenset(("__repr__", "__str__", "__format__"))
 _PRINTING = frozenset(("repr", "str", "format", "ascii"))
 _NEVER_READ = words(
@@ -87,6 +81,7 @@ class Scope:
     __slots__ = ("codes", "escapes", "names")
 
     def __init__(self, codes: Iterable[CodeFacts] = (), escapes: bool = False) -> None:
+        """The scope of a walk that reached `codes`."""
         self.codes = frozenset(codes)
         self.escapes = escapes
         self.names = frozenset().union(*[facts.names for facts in self.codes])
@@ -118,6 +113,7 @@ class Walk:
                  "places", "reached", "scope", "tensors", "traced")
 
     def __init__(self, scope: Scope, pinned: frozenset[int], traced: bool) -> None:
+        """A walk with the names of `scope`, where the ids in `pinned` can't be substituted."""
         self.out: list = []
         self.tensors: list[tuple[Place | None, Any]] = []
         self.floats: list[tuple[Place, float]] = []
@@ -203,7 +199,7 @@ class Walk:
         if library and function.__closure__ is None:
             self.library(function, module, function.__name__, parent, name)
             return
-        if (reason := impure_module(module)) is not None:
+        if not library and (reason := impure_module(module)) is not None:
             raise self.refuse(reason, REMEDY, parent, name)
         if not self.enter(id(function), function, parent, kind, name):
             self.escapes |= method and facts_of(function.__code__).self_escapes
@@ -447,24 +443,6 @@ class Walk:
                 self.out.append(name)
                 self.value(value, place, "attr", name)
         self.out.append(END)
-
-
-Handler = Callable[[Walk, Any, Any, str, Any], None]
-HANDLERS: dict[type, Handler] = {}
-KINDS: dict[str, Handler] = {}
-
-
-def handles(*types_: type, kind: str | None = None) -> Callable[[Handler], Handler]:
-    """Registers how values of exactly these types, or of one kind of class, are written."""
-
-    def register(handler: Handler) -> Handler:
-        for each in types_:
-            HANDLERS[each] = handler
-        if kind is not None:
-            KINDS[kind] = handler
-        return handler
-
-    return register
 
 
 def _target(function: types.FunctionType, write: Write) -> Any:

@@ -21,6 +21,7 @@ class CannotSnapshot(GossamerError):
 
     def __init__(self, reason: str, remedy: str, names: tuple[str, ...] = (),
                  file: str | None = None, line: int | None = None) -> None:
+        """`names` are those by which the value was reached; they lead to the line later."""
         super().__init__(reason)
         self.reason = reason
         self.remedy = remedy
@@ -29,4 +30,5 @@ class CannotSnapshot(GossamerError):
         self.line = line
 
     def __str__(self) -> str:
+        """Place, reason and remedy in one line."""
         return f"{self.file}:{self.line}: {self.reason}; {self.remedy}"

@@ -27,8 +27,9 @@ import torch
 
 from gossamer.capture import values  # noqa: F401  (fills the table of handlers)
 from gossamer.capture.code_names import facts_of
-from gossamer.capture.reach import ROOT, Place, Scope, Walk
+from gossamer.capture.reach import Scope, Walk
 from gossamer.capture.refusal import CannotSnapshot
+from gossamer.capture.tokens import ROOT, Place
 from gossamer.capture.weak_identity import WeakIdentityCache
 
 Path = Place
@@ -42,7 +43,8 @@ def format_path(path: Path | None) -> str:
     words: list[str] = []
     while path:
         path, kind, name = path
-        words.append(f"[{name!r}]" if kind in ("item", "argument", "default") else f".{name or kind}")
+        indexed = kind in ("item", "argument", "default")
+        words.append(f"[{name!r}]" if indexed else f".{name or kind}")
     return "".join(reversed(words)).removeprefix(".")
 
 
@@ -62,7 +64,7 @@ class Snapshot:
     """What a UDF depends on at one moment.
 
     Attributes:
-        key: equal keys and equal `float_bits` mean the same behaviour up to the values of `tensors`.
+        key: equal keys and equal `float_bits` mean the same behaviour, up to values of `tensors`.
         tensors: every tensor that the code can reach, once each, in the order of the walk.
         floats: ``(path, value)`` of the floats that `substitute` can replace.
     """
@@ -70,6 +72,7 @@ class Snapshot:
     __slots__ = ("_scope", "_traced", "floats", "key", "tensors")
 
     def __init__(self, walk: Walk) -> None:
+        """What `walk` found."""
         self.key: Hashable = tuple(walk.out)
         self.tensors = [Lifted(place, tensor) for place, tensor in walk.tensors]
         self.floats = walk.floats

@@ -1,9 +1,9 @@
 """A copy of a callable in which some of the values that it reaches are replaced.
 
-The tracer runs a UDF with fake tensors and with symbolic numbers in the places of real ones, and the
-run must not be seen by the user: everything mutable that a walk reaches is copied (functions with
-their cells and globals, instances, modules, containers), once each, so that what was one object
-stays one object. Classes are never copied; what is reached through one is left alone.
+The tracer runs a UDF with fake tensors and with symbolic numbers in the places of real ones, and
+the run must not be seen by the user: everything mutable that a walk reaches is copied (functions
+with their cells and globals, instances, modules, containers), once each, so that what was one
+object stays one object. Classes are never copied; what is reached through one is left alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from gossamer.capture.class_facts import class_facts
-from gossamer.capture.reach import Place, Walk
+from gossamer.capture.reach import Walk
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import Path, format_path, walk_all
+from gossamer.capture.tokens import Place
 
 _MODULE_DICTS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 

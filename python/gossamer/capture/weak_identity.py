@@ -18,13 +18,16 @@ class WeakIdentityCache:
     __slots__ = ("_entries", "_make")
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
+        """An empty cache that fills itself with ``make(obj)``."""
         self._entries: dict[int, tuple[weakref.ref, Any]] = {}
         self._make = make
 
     def __len__(self) -> int:
+        """How many objects are known; each of them is alive."""
         return len(self._entries)
 
     def __call__(self, obj: Any) -> Any:
+        """What ``make(obj)`` returned when `obj` was first seen."""
         entry = self._entries.get(id(obj))
         if entry is not None and entry[0]() is obj:
             return entry[1]

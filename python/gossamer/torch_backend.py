@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gossamer.capture import ops as graph_ops
-from gossamer.emit import EmittedFunction
+from gossamer.capture.call import Dag
+from gossamer.emit import EmittedFunction, emit
 from gossamer.emit.ir import Op, Type, Value
 
 
@@ -51,6 +52,11 @@ def run_captured(
     for op in emitted.function.ops:
         values[op.result] = runner.run(op, [values[operand] for operand in op.operands])
     return [values[result] for result in emitted.function.results]
+
+
+def run_dag(dag: Dag, inputs: Mapping[Any, Tensor | float], graphs: Sequence[Edges]) -> list[Tensor]:
+    """As `run_captured`, for a sequence that is not emitted yet; `inputs` by the sequence's keys."""
+    return run_captured(emit(dag), inputs, graphs)
 
 
 def _given(value: Tensor | float, type: Type, device: torch.device | None) -> Tensor:

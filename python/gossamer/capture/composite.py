@@ -1,4 +1,7 @@
-"""Products recorded as one operator each, with their shape rules: linear, matmul, einsum.
+"""Torch functions recorded as one operator each, with their shape rules.
+
+Products decompose into views that merge rows with features; as one node they stay readable. The other
+functions here ask about sizes on their way, although their result does not depend on the answer.
 
 A rule returns None when it does not apply (other shapes, dtypes, arguments); torch then decomposes the
 call, or raises its own error.
@@ -117,6 +120,66 @@ def _label_sizes(terms: list[str], operands: tuple) -> dict[str, Size] | None:
     return sizes
 
 
+def _cosine(recorder: Recorder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8):
+    shape = broadcast_shape(x1.shape, x2.shape)
+    if shape is None or x1.dtype != x2.dtype:
+        return None
+    dim = dim + len(shape) if dim < 0 else dim
+    result = recorder.empty(shape[:dim] + shape[dim + 1 :], x1.dtype)
+    return recorder.emit(torch.ops.aten.cosine_similarity.default, (x1, x2, dim, eps), {}, result)
+
+
+def _logsumexp(recorder: Recorder, input: Tensor, dim: int | Sequence[int], keepdim: bool = False):
+    dims = [d + input.dim() if d < 0 else d for d in ([dim] if isinstance(dim, int) else dim)]
+    if not input.is_floating_point() or not all(0 <= d < input.dim() for d in dims):
+        return None
+    sizes = [1 if axis in dims else size for axis, size in enumerate(input.shape)]
+    shape = [size for axis, size in enumerate(sizes) if keepdim or axis not in dims]
+    result = recorder.empty(shape, input.dtype)
+    return recorder.emit(torch.ops.aten.logsumexp.default, (input, dims, keepdim), {}, result)
+
+
+def _functional_batch_norm(
+    recorder, input, running_mean, running_var, weight=None, bias=None, training=False, *rest, **named
+):
+    momentum, eps = (*rest, *(0.1, 1e-5)[len(rest) :])
+    eps = named.get("eps", eps)
+    args = (input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return _batch_norm(recorder, *args)
+
+
+def _batch_norm(recorder, input, weight, bias, mean, var, training, momentum, eps, *_):
+    if training or mean is None or var is None:
+        raise recorder.refuse("BatchNorm in training combines rows", "call eval() on the module")
+    if input.dtype != mean.dtype or input.dim() < 2 or not same_size(input.shape[1], mean.shape[0]):
+        return None
+    outputs = (
+        recorder.empty(input.shape, input.dtype),
+        recorder.empty((0,), input.dtype),
+        recorder.empty((0,), input.dtype),
+    )
+    target = torch.ops.aten._native_batch_norm_legit_no_training.default
+    return recorder.emit(target, (input, weight, bias, mean, var, momentum, eps), {}, outputs)[0]
+
+
+def _tensor(recorder: Recorder, data, *, dtype=None, device=None, requires_grad=False, **_):
+    """torch.tensor of plain numbers, or of one number known at run time only."""
+    if isinstance(data, (torch.SymInt, torch.SymFloat)):
+        whole = isinstance(data, torch.SymInt)
+        dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
+        args = ([], data), {"dtype": dtype}
+        return recorder.emit(torch.ops.aten.full.default, *args, recorder.empty((), dtype))
+    if requires_grad or not _is_plain(data):
+        return None
+    return recorder.constant(data, dtype)
+
+
+def _is_plain(data) -> bool:
+    if isinstance(data, (list, tuple)):
+        return all(map(_is_plain, data))
+    return isinstance(data, (bool, int, float))
+
+
 #: torch function -> rule
 TABLE = {
     torch.nn.functional.linear: _linear,
@@ -125,4 +188,10 @@ TABLE = {
     Tensor.__matmul__: _matmul,
     Tensor.__rmatmul__: _rmatmul,
     torch.einsum: _einsum,
+    torch.cosine_similarity: _cosine,
+    torch.logsumexp: _logsumexp,
+    Tensor.logsumexp: _logsumexp,
+    torch.nn.functional.batch_norm: _functional_batch_norm,
+    torch.batch_norm: _batch_norm,
+    torch.tensor: _tensor,
 }

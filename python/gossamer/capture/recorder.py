@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -242,7 +242,7 @@ class Recorder:
         if func.namespace == "prim":
             return func(*args, **kwargs)
         if func is aten.lift_fresh.default:
-            return self._constant(args[0])
+            return args[0] if isinstance(args[0], FakeTensor) else self.constant(args[0])
         self._check(func, args)
         if func._schema.is_mutable:
             return self._functionalise(func, args, kwargs)
@@ -288,15 +288,16 @@ class Recorder:
                 "name the feature axis, as in squeeze(-1)",
             )
 
-    def _constant(self, value: Tensor) -> Tensor:
-        if isinstance(value, FakeTensor):
-            return value
+    def constant(self, data: Any, dtype: torch.dtype | None = None) -> Tensor:
+        """A small tensor of numbers that the function made."""
+        with self.unrecorded(), unset_fake_temporarily():
+            value = torch.as_tensor(data, dtype=dtype)
+            literal = value.tolist()
         if value.numel() > _MAX_CONSTANT:
             raise self.refuse(
                 f"a constant of {value.numel()} numbers is made in the function", "make it outside"
             )
         fake = self.empty(value.shape, value.dtype)
-        literal = value.tolist()
         return self.emit(composite.constant, (literal, value.dtype), {}, fake)
 
     def _functionalise(self, func: Any, args: tuple, kwargs: dict) -> Tensor:

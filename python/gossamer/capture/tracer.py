@@ -8,6 +8,7 @@ giving every value its rows; operators that mix rows are refused there, within `
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import threading
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ from . import ops  # noqa: F401  (registers torch.ops.gossamer)
 from .call import CapturedCall, ColumnSpec, GraphCall, InputSpec, OutputSpec, Symbols, single_call
 from .composite import same_size
 from .errors import UntraceableError
-from .recorder import ApiMode, Recorder, RecordingMode, size_decision, user_place
+from .recorder import ApiMode, Recorder, RecordingMode, is_library, size_decision, user_place
 from .sideways import watch_python
 
 _GRAPH = torch.ops.gossamer
@@ -145,15 +146,15 @@ class _Trace:
         fetch = self._fetch("edge", call.edge, True)
         data = _EdgeData(_Columns(call.edge), fetch, "edges.data", self.num_edges)
         batch = EdgeBatch(src, dst, data, self._edge_ids, self.num_edges, call.canonical_etype)
-        fields = self._checked(message(batch), self.num_edges, "message function", "edges")
-        self.written = self._checked(data.written, self.num_edges, "edges.data", "edges")
+        fields = self._checked(message, message(batch), self.num_edges, "edges")
+        self.written = self._checked(message, data.written, self.num_edges, "edges")
         return fields
 
     def _reduce(self, reduce, messages: dict[str, Tensor]) -> dict[str, Tensor]:
         mailbox = {name: self._mailbox(tensor) for name, tensor in messages.items()}
         data = self._frame("dst", self.call.dst, None, "nodes.data", self.num_dst)
         batch = NodeBatch(data, mailbox, self._node_ids, self.num_dst, self.call.canonical_etype[2])
-        fields = self._checked(reduce(batch), self.num_dst, "reduce function", "nodes")
+        fields = self._checked(reduce, reduce(batch), self.num_dst, "nodes")
         return {name: self._fill(name, tensor) for name, tensor in fields.items()}
 
     def _apply(self, apply, overlay: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -162,7 +163,7 @@ class _Trace:
         for name, tensor in overlay.items():
             data[name] = tensor
         batch = NodeBatch(data, None, self._node_ids, self.num_dst, self.call.canonical_etype[2])
-        return self._checked(apply(batch), self.num_dst, "apply function", "nodes")
+        return self._checked(apply, apply(batch), self.num_dst, "nodes")
 
     def _softmax(self) -> dict[str, Tensor]:
         name, end = self.call.softmax_field, self.call.softmax_end
@@ -226,23 +227,27 @@ class _Trace:
         args = (rows, self._endpoint("dst"), self.num_dst, value)
         return self.recorder.emit(_GRAPH.fill_isolated.default, args, {}, result)
 
-    def _checked(self, fields, rows: torch.SymInt, what: str, unit: str) -> dict[str, Tensor]:
-        """The returned fields; each must be a tensor with the rows of the batch."""
+    def _checked(self, function, fields, rows: torch.SymInt, unit: str) -> dict[str, Tensor]:
+        """The fields a function returned or set; each must be a tensor with the rows of the batch."""
+        place = _definition(function)
         if not isinstance(fields, Mapping):
-            raise UntraceableError(
-                f"the {what} returned {type(fields).__name__} instead of a dict", *user_place()
-            )
+            reason = f"the function returns {type(fields).__name__} instead of a dict of tensors"
+            raise UntraceableError(reason, *place)
         for name, tensor in fields.items():
             if not isinstance(name, str) or not isinstance(tensor, Tensor):
+                kind = type(tensor).__name__
+                raise UntraceableError(f"field {name!r} of the result is a {kind}", *place)
+            first, *others = tensor.shape or (None,)
+            if not isinstance(first, torch.SymInt) or not same_size(first, rows):
                 raise UntraceableError(
-                    f"the {what} returned a {type(tensor).__name__} for {name!r}", *user_place()
-                )
-            if tensor.dim() == 0 or not same_size(tensor.shape[0], rows):
-                shape = tuple(str(size) for size in tensor.shape)
-                raise UntraceableError(
-                    f"field {name!r} of the {what} has shape ({', '.join(shape)}), "
+                    f"field {name!r} of the result has shape {_shape(tensor)}, "
                     f"which is not one row for each of the {unit}",
-                    *user_place(),
+                    *place,
+                )
+            if any(isinstance(size, torch.SymInt) for size in others):
+                raise UntraceableError(
+                    f"rows of field {name!r} have shape {_shape(tensor)}, which depends on the graph",
+                    *place,
                 )
         return dict(fields)
 
@@ -276,10 +281,24 @@ class _Trace:
         return OutputSpec(node, rows, tuple(tensor.shape[1:]), tensor.dtype)
 
 
+def _shape(tensor: Tensor) -> str:
+    return f"({', '.join(map(str, tensor.shape))})"
+
+
+def _definition(function) -> tuple[str | None, int]:
+    """Where a function is defined; where the graph was called when it has no code."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    code = getattr(function, "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return user_place()
+    return code.co_filename, code.co_firstlineno
+
+
 def _place_of(error: BaseException) -> tuple[str | None, int]:
     """The user's line that an exception passed through last, or that is on the stack now."""
-    from .recorder import is_library
-
     place: tuple[str | None, int] = (None, 0)
     traceback = error.__traceback__
     while traceback is not None:

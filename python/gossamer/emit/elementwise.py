@@ -152,6 +152,11 @@ def _elu(e: Elements, x: Value, alpha: Any, scale: Any, input_scale: Any) -> Val
     return e.select(e.compare("gt", x, 0.0), e.mul(x, e.number(x, scale)), negative)
 
 
+def _celu(e: Elements, x: Value, alpha: Any) -> Value:
+    curve = e.mul(e.math("expm1", e.div(x, e.number(x, alpha))), e.number(x, alpha))
+    return e.select(e.compare("gt", x, 0.0), x, curve)
+
+
 def _gelu(e: Elements, x: Value, approximate: str) -> Value:
     half, one = e.number(x, 0.5), e.number(x, 1.0)
     if approximate == "tanh":
@@ -170,6 +175,7 @@ def _clamp(e: Elements, x: Value, low: Any, high: Any) -> Value:
 _unary(_softplus, aten.softplus.default)
 _unary(lambda e, x, slope: _leaky(e, x, e.number(x, slope)), aten.leaky_relu.default)
 _unary(_elu, aten.elu.default)
+_unary(lambda e, x, alpha: _celu(e, x, alpha), aten.celu.default)
 _unary(_gelu, aten.gelu.default)
 _unary(_clamp, aten.clamp.default, aten.hardtanh.default)
 _unary(lambda e, x, low: _clamp(e, x, low, None), aten.clamp_min.default)

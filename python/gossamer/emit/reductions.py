@@ -213,6 +213,22 @@ def vector_norm(lowering: Lowering, table: Table, order: Any, dims: Any, keep: b
     return lowering.combine(lambda x: e.math("powf", x, e.number(x, 1.0 / order)), total)
 
 
+def _cosine(lowering: Lowering, node: fx.Node) -> Table:
+    """cosine_similarity(x, y, dim, eps): each norm is at least eps."""
+    e, dtype = lowering.elements, out_dtype(node)
+    axis, epsilon = node.args[2:]
+    x, y = (lowering.operand(value, dtype) for value in node.args[:2])
+    from_end = axis - max(x.rank, y.rank)
+
+    def unit(table: Table) -> Table:
+        length = vector_norm(lowering, table, 2, [from_end], True)
+        return lowering.combine(lambda a, n: e.div(a, e.maximum(n, e.number(n, epsilon))), table, length)
+
+    return reduce(lowering, "sum", lowering.combine(e.mul, unit(x), unit(y)), [from_end])
+
+
+
+
 def _layer_norm(lowering: Lowering, node: fx.Node) -> tuple:
     """native_layer_norm(x, normalised shape, weight, bias, eps)."""
     source, shape, weight, bias, epsilon = node.args
@@ -292,6 +308,7 @@ TABLE = {
     aten.linalg_vector_norm.default: _norm,
     aten.norm.ScalarOpt_dim: _old_norm,
     aten.norm.Scalar: _old_norm,
+    aten.cosine_similarity.default: _cosine,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_batch_norm.default: _batch_norm(5, 7),
     aten.cudnn_batch_norm.default: _batch_norm(5, 7),

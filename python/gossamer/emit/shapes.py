@@ -204,7 +204,10 @@ def _repeat(lowering: Lowering, node: fx.Node) -> Table:
 
 def item(lowering: Lowering, node: fx.Node) -> Any:
     """One result of an operator with several."""
-    return lowering.results(node.args[0])[node.args[1]]
+    result = lowering.results(node.args[0])[node.args[1]]
+    if result is None:
+        raise UntraceableError(f"result {node.args[1]} of {node.args[0].target} is not compiled")
+    return result
 
 
 def _full(value_of: Any) -> Any:

@@ -691,6 +691,64 @@ def test_namespaces_count_by_the_names_used(make):
     assert not changes(lambda args: setattr(args, "log", None), lambda: args, udf)
 
 
+def test_attributes_of_tensors_and_computed_attributes(monkeypatch):
+    class Lookup:
+        def __init__(self):
+            self.weight = torch.ones(3)
+            self.weight.gain = 2
+
+        def __getattr__(self, name):
+            return ALPHA
+
+        def message(self, edges):
+            return edges.src["h"] * self.weight.gain * self.missing
+
+    assert changes(lambda lookup: setattr(lookup.weight, "gain", 3), Lookup)
+    assert changes(lambda lookup: setattr(lookup, "missing", 3), Lookup)
+    assert changes(lambda _: monkeypatch.setitem(globals(), "ALPHA", 33), Lookup)
+
+
+def test_nesting_without_end():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert "nested" in refusal(scaled(deep)).reason
+
+    variables = {}
+    variables["self"] = types.MappingProxyType(variables)
+    assert same(state(scaled(variables)), state(scaled(variables)))
+
+
+def test_names_of_one_udf_do_not_reach_into_another():
+    class Plain:
+        def __init__(self):
+            self.log = sys.stdout
+
+    class Curious(Plain):
+        def __call__(self, x):
+            return getattr(self, f"{x}")
+
+    before = state(scaled(Plain()))
+    refusal(scaled(Curious()))
+    assert same(state(scaled(Plain())), before)
+
+
+def test_threads():
+    layer, keys = Layer(), set()
+
+    def work():
+        for _ in range(100):
+            keys.add(snapshot(layer.message).key)
+            keys.add(snapshot(scaled(1)).key)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(keys) == 2
+
+
 def test_identity_of_sentinels():
     first, second = object(), object()
 

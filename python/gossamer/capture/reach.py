@@ -57,6 +57,7 @@ from gossamer.capture.tokens import (
 )
 
 _REPRESENTATION = frozenset(("__repr__", "__str__", "__format__"))
+_ATTRIBUTE_ACCESS = frozenset(("__getattr__", "__getattribute__"))
 _PRINTING = frozenset(("repr", "str", "format", "ascii"))
 _NEVER_READ = words(
     "__module__ __doc__ __dict__ __weakref__ __annotations__ __slots__ __qualname__ "
@@ -405,7 +406,8 @@ class Walk:
                     continue
                 if name[:2] == "__" == name[-2:]:
                     wanted = (constructs if name in CONSTRUCTORS
-                              else special and self._is_implicit(name)) or name in self.scope.names
+                              else special and self._is_implicit(name))
+                    wanted = wanted or name in _ATTRIBUTE_ACCESS or name in self.scope.names
                 else:
                     wanted = name in names or (special and name in METHOD_NAMES)
                 if wanted:

@@ -152,6 +152,11 @@ def _walk(udf: Any, scope: Scope, traced: bool) -> Walk:
         except CannotSnapshot as refusal:
             _place(refusal, walk, udf)
             raise
+        except RecursionError:
+            refusal = CannotSnapshot("reaches values that are nested too deeply",
+                                     "keep them in a flat list")
+            _place(refusal, walk, udf)
+            raise refusal from None
         if not walk.newly_pinned:
             return walk
         earlier.append(walk)

@@ -21,7 +21,7 @@ from gossamer.capture.reach import Walk, follow
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.tokens import AGAIN, LIBRARY, METHOD, Place, Token, handles
 
-PARTIAL, TENSOR = Token("partial"), Token("tensor")
+PARTIAL, TENSOR, ATTRIBUTES = Token("partial"), Token("tensor"), Token("attributes")
 _LARGEST_ARRAY = 1000
 
 
@@ -114,8 +114,9 @@ def deque(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) ->
 @handles(types.MappingProxyType)
 def proxy(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
     """A read-only view of a dict."""
-    walk.out += (types.MappingProxyType, len(value))
-    _entries(walk, value, None)
+    if walk.enter(id(value), value, None, kind, name):
+        walk.out += (types.MappingProxyType, len(value))
+        _entries(walk, value, None)
 
 
 @handles(bytearray)
@@ -178,6 +179,9 @@ def tensor(walk: Walk, value: torch.Tensor, parent: Place | None, kind: str, nam
     walk.tensors.append((place, value))
     walk.out += (TENSOR, type(value), value.dtype, value.device, value.shape, value.requires_grad,
                  None if value.is_contiguous() else value.stride())
+    if value.__dict__:
+        walk.out.append(ATTRIBUTES)
+        walk.attributes(value.__dict__, None)
 
 
 @handles(kind="tensor")

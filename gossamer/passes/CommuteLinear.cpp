@@ -1,0 +1,154 @@
+// Multiply sums of messages, not messages, by a matrix.
+//
+//   before: %y = mp.linear %m, %W         after: %s = mp.reduce sum dst %m
+//           %h = mp.reduce sum dst %y            %h = mp.linear %s, %W
+//
+// Also mean, and through what is linear around the product: a factor per edge
+// goes to the input of the product, the terms of a sum are reduced apart. max
+// and min do not commute.
+//
+// Equal in real arithmetic; reassociates. It pays: N rows are multiplied, not
+// E. A product that hoist-before-gather has moved to the nodes is multiplied N
+// times either way; it moves behind the reduction when its input is narrower
+// than its output, because E rows are gathered.
+
+#include "gossamer/passes/NodeRows.h"
+#include "gossamer/passes/Passes.h"
+#include "gossamer/passes/Remarks.h"
+#include "gossamer/passes/RowScale.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace gossamer {
+#define GEN_PASS_DEF_COMMUTELINEAR
+#include "gossamer/passes/Passes.h.inc"
+} // namespace gossamer
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::mp;
+
+/// The product that gives `value`, when nothing else reads it: on edges, or on
+/// nodes and gathered as wider rows than it is made from.
+static LinearOp movableLinear(Value value) {
+  if (!value.hasOneUse())
+    return {};
+  if (auto gather = value.getDefiningOp<GatherOp>()) {
+    auto linear = gather.getNodes().getDefiningOp<LinearOp>();
+    bool narrower = linear && linear->hasOneUse() &&
+                    featureSize(linear.getInput().getType()) <
+                        featureSize(linear.getType());
+    return narrower ? linear : LinearOp();
+  }
+  return value.getDefiningOp<LinearOp>();
+}
+
+static Operation *asSum(Value value) {
+  Operation *op = value.getDefiningOp();
+  bool sum = isa_and_nonnull<arith::AddFOp, arith::SubFOp>(op);
+  return sum && value.hasOneUse() ? op : nullptr;
+}
+
+static ScaledRows asScaled(Value value) {
+  return value.hasOneUse() ? matchScaledRows(value) : ScaledRows();
+}
+
+/// True when a product can leave the terms `value` of a sum.
+static bool gains(Value value) {
+  if (movableLinear(value))
+    return true;
+  if (ScaledRows scaled = asScaled(value))
+    return gains(scaled.getRows());
+  Operation *sum = asSum(value);
+  return sum && (gains(sum->getOperand(0)) || gains(sum->getOperand(1)));
+}
+
+namespace {
+/// Rewrites one reduction.
+class Commuting {
+public:
+  explicit Commuting(ReduceOp op) : reduce(op), builder(op), loc(op.getLoc()) {}
+
+  /// The reduction of the rows `value`.
+  Value reduced(Value value);
+
+private:
+  /// `value`, whose product is taken off, without it; scales stay.
+  Value withoutProduct(Value value, LinearOp &linear);
+  Value plainReduce(Value value);
+
+  ReduceOp reduce;
+  OpBuilder builder;
+  Location loc;
+};
+} // namespace
+
+Value Commuting::plainReduce(Value value) {
+  Type type = withRows(value.getType(), rowsOf(reduce.getNodes()));
+  return ReduceOp::create(builder, loc, type, reduce.getKind(), reduce.getEnd(),
+                          value);
+}
+
+Value Commuting::withoutProduct(Value value, LinearOp &linear) {
+  if (ScaledRows scaled = asScaled(value)) {
+    Value rows = withoutProduct(scaled.getRows(), linear);
+    return rows ? scaled.rescale(builder, rows) : Value();
+  }
+  linear = movableLinear(value);
+  if (!linear)
+    return {};
+  if (auto gather = value.getDefiningOp<GatherOp>())
+    return GatherOp::create(
+        builder, gather.getLoc(),
+        withRows(linear.getInput().getType(), rowsOf(value)), gather.getEnd(),
+        linear.getInput());
+  return linear.getInput();
+}
+
+Value Commuting::reduced(Value value) {
+  if (!gains(value))
+    return plainReduce(value);
+  if (Operation *sum = asSum(value)) {
+    IRMapping mapping;
+    for (Value term : sum->getOperands())
+      mapping.map(term, reduced(term));
+    Value result = builder.clone(*sum, mapping)->getResult(0);
+    result.setType(mapping.lookup(sum->getOperand(0)).getType());
+    return result;
+  }
+  LinearOp linear;
+  Value input = withoutProduct(value, linear);
+  if (!input) // a factor around a sum of products
+    return plainReduce(value);
+  remarkApplied(linear.getLoc(), "commute-linear",
+                "multiplies once per node, after the reduction",
+                /*reassociates=*/true);
+  Value rows = plainReduce(input);
+  Type type =
+      withLastAxis(rows.getType(), featureShape(linear.getType()).back());
+  return LinearOp::create(builder, linear.getLoc(), type, rows,
+                          linear.getWeight());
+}
+
+static bool isLinearInTerms(ReduceOp reduce) {
+  return reduce.getKind() == ReduceKind::Sum ||
+         reduce.getKind() == ReduceKind::Mean;
+}
+
+namespace {
+struct CommuteLinear : gossamer::impl::CommuteLinearBase<CommuteLinear> {
+  void runOnOperation() override {
+    SmallVector<ReduceOp> reduces;
+    getOperation().walk([&](ReduceOp reduce) { reduces.push_back(reduce); });
+    for (ReduceOp reduce : reduces) {
+      if (!isLinearInTerms(reduce) || !gains(reduce.getEdges()))
+        continue;
+      Value result = Commuting(reduce).reduced(reduce.getEdges());
+      reduce.getNodes().replaceAllUsesWith(result);
+      reduce.erase();
+    }
+    eraseDeadOps(getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,258 @@
+#include "gossamer/passes/KernelPlan.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::mp;
+
+bool gossamer::isTable(Value value) {
+  return !value.getDefiningOp() || isOutsideKernels(value.getDefiningOp());
+}
+
+bool gossamer::isOutsideKernels(Operation *op) {
+  if (isa<PrefixOp>(op))
+    return true;
+  if (isa<LinearOp>(op))
+    return !onEdges(op->getResult(0).getType());
+  if (isa<ReshapeOp>(op))
+    return isTable(op->getOperand(0));
+  if (isa<TransposeOp, SliceOp>(op))
+    return !rowsOf(op->getResult(0)) && isTable(op->getOperand(0));
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Levels
+//===----------------------------------------------------------------------===//
+
+/// The kernels that could compute `value`, the preferred one first.
+SmallVector<Visit, 2> KernelPlan::visitsOf(Value value) const {
+  RowsAttr rows = rowsOf(value);
+  if (!rows)
+    return {Visit()};
+  if (rows.getKind() == RowKind::Edge)
+    return {Visit{nodeRows.at(End::Dst, rows), End::Dst},
+            Visit{nodeRows.at(End::Src, rows), End::Src}};
+  if (auto end = value.getDefiningOp()->getAttrOfType<EndAttr>("end"))
+    return {Visit{rows, end.getValue()}};
+  if (rows.getKind() == RowKind::Src)
+    return {Visit{rows, End::Src}};
+  if (rows.getKind() == RowKind::Dst)
+    return {Visit{rows, End::Dst}};
+  return {Visit{rows, End::Dst}, Visit{rows, End::Src}};
+}
+
+/// Values without rows can be computed anywhere.
+bool KernelPlan::canCompute(Value value, Visit visit) const {
+  return !rowsOf(value) || llvm::is_contained(visitsOf(value), visit);
+}
+
+/// A gather from the end by which `visit` goes reads the row itself.
+static bool readsOwnRow(GatherOp gather, Visit visit) {
+  return gather.getEnd() == visit.end &&
+         rowsOf(gather.getNodes()) == visit.rows;
+}
+
+int64_t KernelPlan::available(Value value) {
+  if (!isTable(value))
+    return homeLevel(value) + 1;
+  int64_t latest = 0;
+  if (Operation *op = value.getDefiningOp())
+    for (Value operand : op->getOperands())
+      latest = std::max(latest, available(operand));
+  return latest;
+}
+
+/// The level of the kernel that writes `value` when it is a root.
+int64_t KernelPlan::homeLevel(Value value) {
+  if (auto it = delayed.find(value); it != delayed.end())
+    return it->second;
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for (Visit visit : visitsOf(value))
+    best = std::min(best, level(value, visit));
+  return best;
+}
+
+/// The lowest level at which a kernel that goes by `visit` can have `value`.
+int64_t KernelPlan::level(Value value, Visit visit) {
+  if (isTable(value) || !canCompute(value, visit))
+    return available(value);
+  LevelKey key(value, visit.rows, static_cast<unsigned>(visit.end));
+  if (auto it = levels.find(key); it != levels.end())
+    return it->second;
+  int64_t result = computeLevel(value.getDefiningOp(), visit);
+  levels[key] = result;
+  return result;
+}
+
+int64_t KernelPlan::computeLevel(Operation *op, Visit visit) {
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return readsOwnRow(gather, visit) ? level(gather.getNodes(), visit)
+                                      : available(gather.getNodes());
+  if (auto linear = dyn_cast<LinearOp>(op))
+    return std::max(level(linear.getInput(), visit),
+                    available(linear.getWeight()));
+  int64_t latest = 0;
+  for (Value operand : op->getOperands())
+    latest = std::max(latest, level(operand, visit));
+  return latest;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+KernelPlan::KernelPlan(func::FuncOp function) : nodeRows(function) {
+  for (Operation &op : function.getBody().front()) {
+    // Operands before users keeps the recursion over levels shallow.
+    for (Value result : op.getResults())
+      available(result);
+    if (isOutsideKernels(&op) || op.hasTrait<OpTrait::IsTerminator>())
+      for (Value operand : op.getOperands())
+        if (!isTable(operand))
+          required.insert(operand);
+  }
+  roots = required;
+  do
+    placeRoots();
+  while (delayOneKernel());
+  finish();
+}
+
+/// Places every root in a kernel, and what it is computed from; that may ask
+/// for more roots, until it does not.
+void KernelPlan::placeRoots() {
+  size_t known;
+  do {
+    known = roots.size();
+    kernels.clear();
+    claims.clear();
+    // Roots that leave a choice come last, and join the kernels of the others.
+    auto leavesChoice = [&](Value root) { return visitsOf(root).size() > 1; };
+    for (bool choice : {false, true})
+      for (Value root : roots)
+        if (leavesChoice(root) == choice)
+          kernelFor(root).outputs.insert(root);
+    for (PlannedKernel &kernel : kernels)
+      for (Value output : kernel.outputs)
+        collect(kernel, output);
+  } while (roots.size() != known);
+}
+
+PlannedKernel &KernelPlan::kernelFor(Value root) {
+  int64_t home = homeLevel(root);
+  std::optional<Visit> first;
+  for (Visit visit : visitsOf(root)) {
+    if (level(root, visit) > home)
+      continue;
+    if (!first)
+      first = visit;
+    for (PlannedKernel &kernel : kernels)
+      if (kernel.visit == visit && kernel.level == home)
+        return kernel;
+  }
+  kernels.emplace_back();
+  kernels.back().visit = *first;
+  kernels.back().level = home;
+  return kernels.back();
+}
+
+/// Adds `value`, and what it is computed from, to `kernel`.
+void KernelPlan::collect(PlannedKernel &kernel, Value value) {
+  bool written = roots.contains(value) && homeLevel(value) < kernel.level;
+  if (isTable(value) || written || !canCompute(value, kernel.visit))
+    return collectTable(kernel, value);
+  Operation *op = value.getDefiningOp();
+  if (kernel.body.contains(op))
+    return;
+  if (auto gather = dyn_cast<GatherOp>(op)) {
+    if (readsOwnRow(gather, kernel.visit))
+      collect(kernel, gather.getNodes());
+    else
+      collectTable(kernel, gather.getNodes());
+  } else if (auto linear = dyn_cast<LinearOp>(op)) {
+    collect(kernel, linear.getInput());
+    collectTable(kernel, linear.getWeight());
+  } else {
+    for (Value operand : op->getOperands())
+      collect(kernel, operand);
+  }
+  kernel.body.insert(op);
+  if (isa<ReduceOp>(op))
+    claim(kernel, value);
+}
+
+/// `kernel` reads `value` from memory, whoever writes it.
+void KernelPlan::collectTable(PlannedKernel &kernel, Value value) {
+  if (!isTable(value))
+    roots.insert(value);
+  kernel.inputs.insert(value);
+}
+
+/// A reduction in two kernels becomes a root: it is not worth computing twice.
+void KernelPlan::claim(const PlannedKernel &kernel, Value reduced) {
+  auto [it, isFirst] = claims.try_emplace(reduced, kernel.level);
+  if (!isFirst && it->second != kernel.level)
+    roots.insert(reduced);
+}
+
+/// True when `kernel` reads `value` at the other end of its edges.
+static bool readsElsewhere(const PlannedKernel &kernel, Value value) {
+  return llvm::any_of(kernel.body, [&](Operation *op) {
+    auto gather = dyn_cast<GatherOp>(op);
+    return gather && gather.getNodes() == value &&
+           !readsOwnRow(gather, kernel.visit);
+  });
+}
+
+/// True when all who read what `early` writes can read it inside `late`.
+static bool canJoin(const PlannedKernel &early, const PlannedKernel &late,
+                    ArrayRef<PlannedKernel> kernels) {
+  if (early.visit != late.visit || early.level >= late.level)
+    return false;
+  return llvm::all_of(early.outputs, [&](Value output) {
+    bool readOutside = llvm::any_of(output.getUsers(), isOutsideKernels);
+    bool readByOthers = llvm::any_of(kernels, [&](const PlannedKernel &kernel) {
+      return &kernel != &late && kernel.inputs.contains(output);
+    });
+    return !readOutside && !readByOthers && !readsElsewhere(late, output);
+  });
+}
+
+/// Moves the roots of one kernel up into a later kernel of the same rows, when
+/// nothing in between reads them. False when there is none.
+bool KernelPlan::delayOneKernel() {
+  for (const PlannedKernel &early : kernels)
+    for (const PlannedKernel &late : kernels)
+      if (canJoin(early, late, kernels)) {
+        for (Value output : early.outputs)
+          delayed[output] = late.level;
+        return true;
+      }
+  return false;
+}
+
+/// Drops outputs that nobody reads, and puts everything in order.
+void KernelPlan::finish() {
+  for (PlannedKernel &kernel : kernels) {
+    kernel.outputs.remove_if([&](Value output) {
+      return !required.contains(output) &&
+             llvm::none_of(kernels, [&](const PlannedKernel &reader) {
+               return reader.inputs.contains(output);
+             });
+    });
+    SmallVector<Operation *> body = kernel.body.takeVector();
+    llvm::sort(
+        body, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    kernel.body.insert_range(body);
+  }
+  llvm::erase_if(kernels, [](const PlannedKernel &kernel) {
+    return kernel.outputs.empty();
+  });
+  llvm::stable_sort(kernels,
+                    [](const PlannedKernel &a, const PlannedKernel &b) {
+                      if (a.level != b.level)
+                        return a.level < b.level;
+                      return a.outputs.front().getDefiningOp()->isBeforeInBlock(
+                          b.outputs.front().getDefiningOp());
+                    });
+}

@@ -1,0 +1,89 @@
+//===- passes of the mp dialect --------------------------------------------===//
+include "mlir/Pass/PassBase.td"
+
+def ResolveMailbox : Pass<"mp-resolve-mailbox", "::mlir::func::FuncOp"> {
+  let summary = "turn what happens in a mailbox into ops on edges";
+  let description = [{
+    A mailbox is the messages of a node side by side. Ops that treat each
+    message alone become the same ops on edges; sums, means, maxima and softmax
+    over the messages become mp.reduce and mp.softmax; a node row repeated for
+    each message becomes mp.gather dst. What reads messages in another way is an
+    error at the user's line. Softmax over features is spelled out.
+    Example: test/lit/passes/resolve-mailbox.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def SplitLinear : Pass<"mp-split-linear", "::mlir::func::FuncOp"> {
+  let summary = "give each part of a linear op's input its own linear op";
+  let description = [{
+    A product of edge rows that are put together from rows of both ends, by
+    concat, add, sub or a factor per edge, is a sum of products of those rows,
+    which hoist-before-gather then computes per node. Reassociates.
+    Example: test/lit/passes/split-linear.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def HoistBeforeGather : Pass<"mp-hoist-before-gather", "::mlir::func::FuncOp"> {
+  let summary = "compute per node what would be recomputed on each of its edges";
+  let description = [{
+    A row-wise op whose operands with rows are all gathered from the same end of
+    the edges gives the same row for every edge of a node. It moves in front of
+    the gather. Ops whose operands have no rows are computed once. Exact.
+    Example: test/lit/passes/hoist-before-gather.mlir.
+  }];
+}
+
+def CommuteLinear : Pass<"mp-commute-linear", "::mlir::func::FuncOp"> {
+  let summary = "multiply sums of messages, not messages, by a matrix";
+  let description = [{
+    The sum or mean of products with one matrix is the product of the sum or
+    mean. One row per node is multiplied instead of one per edge; and rows are
+    gathered before or after the product, whichever are narrower. Reassociates.
+    Example: test/lit/passes/commute-linear.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def DecomposeSoftmax : Pass<"mp-decompose-softmax", "::mlir::func::FuncOp"> {
+  let summary = "spell out softmax over the edges of a node";
+  let description = [{
+    max, exp, sum and divide, as mp.softmax is defined. Exact.
+    Example: test/lit/passes/decompose-softmax.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def FactorFromSum : Pass<"mp-factor-from-sum", "::mlir::func::FuncOp"> {
+  let summary = "multiply or divide a sum once, not each of its terms";
+  let description = [{
+    A factor or divisor that is the same for all edges of a node moves out of
+    the sum or mean over those edges: the weights of a softmax are normalised
+    once per node. Reassociates.
+    Example: test/lit/passes/factor-from-sum.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def FormKernels : Pass<"mp-form-kernels", "::mlir::func::FuncOp"> {
+  let summary = "group ops into passes over the rows of one node set";
+  let description = [{
+    Everything but products on nodes, views and prefixes moves into mp.kernel
+    ops: as few as the data flow between the two ends of the edges allows.
+    Edge values live inside kernels and are recomputed in each kernel that reads
+    them; only those that the function returns become tables. Exact.
+    Example: test/lit/passes/form-kernels.mlir.
+  }];
+  let dependentDialects = ["::gossamer::mp::MpDialect"];
+}
+
+def VerifyKernels : Pass<"mp-verify-kernels", "::mlir::func::FuncOp"> {
+  let summary = "check that only kernels, products, views and prefixes are left";
+  let description = [{
+    The contract of lowering. Each op that breaks it is an error at its line.
+    Example: test/lit/passes/verify-kernels-errors.mlir.
+  }];
+}

@@ -1,0 +1,44 @@
+#ifndef GOSSAMER_PASSES_PIPELINE_H
+#define GOSSAMER_PASSES_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace gossamer {
+
+/// Strict keeps every result equal to the eager one up to the order of sums
+/// over edges; fast also rewrites what is equal in real arithmetic only.
+enum class Numerics { Fast, Strict };
+
+/// Passes that may be left out. Those that kernels need are always on.
+struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
+  Option<Numerics> numerics{
+      *this, "numerics", llvm::cl::desc("which rewrites are allowed"),
+      llvm::cl::init(Numerics::Fast),
+      llvm::cl::values(
+          clEnumValN(Numerics::Fast, "fast", "also those that reassociate"),
+          clEnumValN(Numerics::Strict, "strict", "exact ones only"))};
+  Option<bool> splitLinear{*this, "split-linear",
+                           llvm::cl::desc("run split-linear"),
+                           llvm::cl::init(true)};
+  Option<bool> hoistBeforeGather{*this, "hoist-before-gather",
+                                 llvm::cl::desc("run hoist-before-gather"),
+                                 llvm::cl::init(true)};
+  Option<bool> commuteLinear{*this, "commute-linear",
+                             llvm::cl::desc("run commute-linear"),
+                             llvm::cl::init(true)};
+  Option<bool> factorFromSum{*this, "factor-from-sum",
+                             llvm::cl::desc("run factor-from-sum"),
+                             llvm::cl::init(true)};
+};
+
+/// From captured mp ops to what lowering takes; for a module of functions.
+void buildPipeline(mlir::OpPassManager &manager,
+                   const PipelineOptions &options);
+
+/// Makes buildPipeline known as --mp-pipeline.
+void registerPipelines();
+
+} // namespace gossamer
+
+#endif

@@ -1,0 +1,70 @@
+// Check that only kernels, products, views and prefixes are left.
+//
+// This is what lowering may rely on:
+// - a function is one block of mp.kernel, mp.linear without edge rows,
+// mp.prefix,
+//   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
+// - the body of a kernel is elementwise arith and math, and the mp ops listed
+// in
+//   isKernelOp; a product in a body is on edges and its weight is an input.
+// A function that breaks this gets an error for each op that does.
+
+#include "gossamer/passes/KernelPlan.h"
+#include "gossamer/passes/Passes.h"
+
+namespace gossamer {
+#define GEN_PASS_DEF_VERIFYKERNELS
+#include "gossamer/passes/Passes.h.inc"
+} // namespace gossamer
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::mp;
+
+static bool isKernelOp(Operation &op) {
+  if (op.hasTrait<OpTrait::Elementwise>())
+    return true;
+  if (auto linear = dyn_cast<LinearOp>(op))
+    return onEdges(linear.getType()) && isa<BlockArgument>(linear.getWeight());
+  return isa<GatherOp, ReduceOp, DegreeOp, FillOp, FillIsolatedOp, BroadcastOp,
+             ReshapeOp, TransposeOp, SliceOp, ConcatOp, ReduceAxisOp, YieldOp>(
+      op);
+}
+
+static LogicalResult verifyKernel(KernelOp kernel) {
+  LogicalResult result = success();
+  for (Operation &op : kernel.getBody().front())
+    if (!isKernelOp(op))
+      result = op.emitOpError("cannot be part of a kernel; an earlier pass "
+                              "should have replaced it");
+  return result;
+}
+
+namespace {
+struct VerifyKernels : gossamer::impl::VerifyKernelsBase<VerifyKernels> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (!function.getBody().hasOneBlock()) {
+      function.emitOpError("expects one block");
+      return signalPassFailure();
+    }
+    for (Operation &op : function.getBody().front())
+      if (failed(verifyOp(op)))
+        signalPassFailure();
+  }
+
+  LogicalResult verifyOp(Operation &op) {
+    if (auto kernel = dyn_cast<KernelOp>(op))
+      return verifyKernel(kernel);
+    if (isa<func::ReturnOp>(op) || isOutsideKernels(&op) || isView(op))
+      return success();
+    return op.emitOpError("is not in a kernel; run form-kernels");
+  }
+
+  /// Views of what a kernel writes are as good as those of other tables.
+  static bool isView(Operation &op) {
+    return isa<ReshapeOp>(op) ||
+           (isa<TransposeOp, SliceOp>(op) && !rowsOf(op.getResult(0)));
+  }
+};
+} // namespace

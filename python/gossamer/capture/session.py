@@ -222,6 +222,9 @@ def _reach(functions: tuple[Callable | None, ...]) -> Reached:
 def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCall:
     """The captured call of functions that leave no trace in the user's objects.
 
+    Copies of the functions are traced, so that one which changes its state in a way that no
+    snapshot foresees does so in the copy, is found out, and runs eagerly from the first call.
+
     Raises:
         UntraceableError: a function cannot be traced, or changed what it reaches.
     """
@@ -232,7 +235,7 @@ def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCa
         for (index, path), symbol in zip(scalars, symbols, strict=True):
             values[index][path] = symbol
         copies = [
-            substitute(function, replaced) if replaced else function
+            None if function is None else substitute(function, replaced)
             for function, replaced in zip(site.functions, values, strict=True)
         ]
         made.extend((copy, snapshot(copy, traced=True)) for copy in copies if copy is not None)

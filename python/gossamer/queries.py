@@ -154,12 +154,12 @@ class Queries:
         return bool(found[0]) if isinstance(vid, int) else found
 
     def predecessors(self, v: int, etype: Etype = None) -> Tensor:
-        """Sources of the edges into node `v`, without repetition."""
-        return torch.unique(self.in_edges(v, etype=etype)[0])
+        """Sources of the edges into node `v`, by edge id; of parallel edges once each."""
+        return self.in_edges(v, etype=etype)[0]
 
     def successors(self, v: int, etype: Etype = None) -> Tensor:
-        """Destinations of the edges out of node `v`, without repetition."""
-        return torch.unique(self.out_edges(v, etype=etype)[1])
+        """Destinations of the edges out of node `v`, by edge id; of parallel edges once each."""
+        return self.out_edges(v, etype=etype)[1]
 
     @property
     def is_multigraph(self) -> bool:

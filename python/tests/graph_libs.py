@@ -8,7 +8,6 @@ import importlib
 import importlib.util
 import warnings
 
-import gossamer.dgl
 import pytest
 import torch
 

@@ -31,7 +31,9 @@ def test_message_is_called_once_and_reduce_once_per_degree(dgl, idtype):
     g.update_all(message, reduce)
     assert sizes == [(7, 7)]
     assert degrees == [1, 3]
-    expected = torch.zeros(6, 3).index_add(0, g.edges()[1].long(), g.ndata["x"][g.edges()[0].long()])
+    expected = torch.zeros(6, 3).index_add(
+        0, g.edges()[1].long(), g.ndata["x"][g.edges()[0].long()]
+    )
     equal(g.ndata["h"], expected)
 
 

@@ -67,8 +67,8 @@ template <typename... Parts> Error malformed(const Parts &...parts) {
 
 class Validator {
 public:
-  explicit Validator(const Program &program)
-      : program(program), defined(program.values.size(), false) {}
+  explicit Validator(const Program &checked)
+      : program(checked), defined(checked.values.size(), false) {}
 
   Status run() {
     if (Status s = checkValues(); !s.ok())

@@ -28,13 +28,13 @@ int64_t partsFor(const EdgeList &list, int threads) {
 
 template <typename In, typename Out> class CsrBuilder {
 public:
-  CsrBuilder(const EdgeList &list, const CsrArrays &out, ParallelFor &parallel)
-      : rows(static_cast<const In *>(list.rows)),
-        cols(static_cast<const In *>(list.cols)), list(list),
+  CsrBuilder(const EdgeList &edges, const CsrArrays &out, ParallelFor &threads)
+      : rows(static_cast<const In *>(edges.rows)),
+        cols(static_cast<const In *>(edges.cols)), list(edges),
         offsets(static_cast<Out *>(out.offsets)),
         neighbors(static_cast<Out *>(out.neighbors)),
-        edgeIds(static_cast<Out *>(out.edgeIds)), parallel(parallel),
-        parts(partsFor(list, parallel.threads())) {}
+        edgeIds(static_cast<Out *>(out.edgeIds)), parallel(threads),
+        parts(partsFor(edges, threads.threads())) {}
 
   Status build(ScratchPool &pool) {
     ScratchPool::Lease tables =

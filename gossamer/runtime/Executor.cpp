@@ -23,11 +23,11 @@ constexpr int64_t kMinRowsPerBlock = 256;
 /// One run: the memory of each root, while it is alive.
 class Run {
 public:
-  Run(const Executor &executor, std::span<const GraphArrays> graphs,
-      std::span<const TensorView> inputs, const Services &services)
-      : executor(executor), plan(executor.plan), graphs(graphs), inputs(inputs),
-        services(services), memory(plan.values.size(), nullptr),
-        leases(plan.values.size()) {}
+  Run(const Executor &owner, std::span<const GraphArrays> graphArrays,
+      std::span<const TensorView> inputViews, const Services &borrowed)
+      : executor(owner), plan(owner.plan), graphs(graphArrays),
+        inputs(inputViews), services(borrowed),
+        memory(plan.values.size(), nullptr), leases(plan.values.size()) {}
 
   Status run() {
     if (Status s = bindInputs(); !s.ok())
@@ -233,8 +233,8 @@ private:
   std::vector<ScratchPool::Lease> leases;
 };
 
-Executor::Executor(Program program, LoadedObject object)
-    : source(std::move(program)), object(std::move(object)),
+Executor::Executor(Program checked, LoadedObject loaded)
+    : source(std::move(checked)), object(std::move(loaded)),
       plan(makePlan(source)), kernels(source.steps.size(), nullptr) {}
 
 Result<std::shared_ptr<const Executor>> Executor::create(Program program) {

@@ -57,7 +57,7 @@ public:
 private:
   friend class Run;
 
-  Executor(Program program, LoadedObject object);
+  Executor(Program checked, LoadedObject loaded);
 
   Program source;
   LoadedObject object;

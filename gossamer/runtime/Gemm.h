@@ -35,7 +35,7 @@ public:
 /// A blocked loop, for use without torch.
 class PlainGemm final : public Gemm {
 public:
-  explicit PlainGemm(ScratchPool &pool) : pool(pool) {}
+  explicit PlainGemm(ScratchPool &scratch) : pool(scratch) {}
 
   Status multiply(DType dtype, const Matrix &a, const Matrix &b,
                   const Matrix &out) override;

@@ -30,9 +30,10 @@ enum class Outcome { Done, NoScratch, WrongDegree };
 
 class Chunks {
 public:
-  Chunks(const KernelRun &run, const Partition &partition, int64_t scratchBytes,
-         ScratchPool &pool)
-      : run(run), partition(partition), scratchBytes(scratchBytes), pool(pool),
+  Chunks(const KernelRun &kernelRun, const Partition &rows,
+         int64_t scratchPerChunk, ScratchPool &scratchPool)
+      : run(kernelRun), partition(rows), scratchBytes(scratchPerChunk),
+        pool(scratchPool),
         call{nullptr, nullptr, nullptr, run.tables.data(), 0, kPrefetchEdges} {
     if (!run.step.usesEdges)
       return;

@@ -111,11 +111,11 @@ uint64_t aligned(uint64_t value, uint64_t alignment) {
 
 class Loader {
 public:
-  explicit Loader(ElfObject object)
-      : object(std::move(object)), page(uint64_t(sysconf(_SC_PAGESIZE))),
-        places(this->object.sections.size(), kNotMapped),
-        slots(this->object.symbols.size(), kNotMapped),
-        stubs(this->object.symbols.size(), kNotMapped) {}
+  explicit Loader(ElfObject parsed)
+      : object(std::move(parsed)), page(uint64_t(sysconf(_SC_PAGESIZE))),
+        places(object.sections.size(), kNotMapped),
+        slots(object.symbols.size(), kNotMapped),
+        stubs(object.symbols.size(), kNotMapped) {}
 
   Status load() {
     for (auto step : {&Loader::countIndirections, &Loader::layOut, &Loader::map,

@@ -20,7 +20,7 @@ namespace gossamer {
 class MappedPages {
 public:
   MappedPages() = default;
-  MappedPages(void *data, size_t size) : data(data), size(size) {}
+  MappedPages(void *address, size_t bytes) : data(address), size(bytes) {}
   MappedPages(MappedPages &&other) noexcept { swap(other); }
   MappedPages &operator=(MappedPages &&other) noexcept {
     swap(other);

@@ -13,10 +13,11 @@ constexpr int64_t kMaxChunks = 512;
 
 } // namespace
 
-Partition::Partition(const void *offsets, bool wide, int64_t rows, int64_t work)
-    : offsets(offsets), wide(wide), rows(rows), work(work),
-      count(std::clamp((work + kWorkPerChunk - 1) / kWorkPerChunk,
-                       int64_t(rows > 0), kMaxChunks)) {}
+Partition::Partition(const void *rowOffsets, bool wideOffsets, int64_t numRows,
+                     int64_t totalWork)
+    : offsets(rowOffsets), wide(wideOffsets), rows(numRows), work(totalWork),
+      count(std::clamp((totalWork + kWorkPerChunk - 1) / kWorkPerChunk,
+                       int64_t(numRows > 0), kMaxChunks)) {}
 
 Partition Partition::ofRows(int64_t rows) {
   return Partition(nullptr, false, rows, rows);

@@ -66,7 +66,7 @@ std::optional<Place> viewPlace(const ValueInfo &source, const Place &at,
 
 class Planner {
 public:
-  explicit Planner(const Program &program) : program(program) {
+  explicit Planner(const Program &source) : program(source) {
     plan.values.resize(program.values.size());
     for (size_t i = 0; i < plan.values.size(); ++i)
       plan.values[i].info = program.values[i];

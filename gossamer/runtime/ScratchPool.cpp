@@ -43,7 +43,7 @@ void adviseHugePages(void *data, size_t bytes) {
         madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE));
 }
 
-ScratchPool::ScratchPool(size_t keptLimit) : keptLimit(keptLimit) {}
+ScratchPool::ScratchPool(size_t limit) : keptLimit(limit) {}
 
 ScratchPool::~ScratchPool() { trim(); }
 

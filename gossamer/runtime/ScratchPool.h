@@ -19,8 +19,8 @@ class ScratchPool {
 public:
   static constexpr size_t kAlignment = 64;
 
-  /// Keeps at most `keptLimit` bytes that nobody leases.
-  explicit ScratchPool(size_t keptLimit = size_t(512) << 20);
+  /// Keeps at most `limit` bytes that nobody leases.
+  explicit ScratchPool(size_t limit = size_t(512) << 20);
   ~ScratchPool();
   ScratchPool(const ScratchPool &) = delete;
   ScratchPool &operator=(const ScratchPool &) = delete;

@@ -21,9 +21,9 @@ namespace gossamer {
 /// their header names still runs: never code that no digest vouches for.
 class ProgramCache {
 public:
-  /// Keeps at most `limit` entries, dropping the one used longest ago. Runs
+  /// Keeps at most `maxEntries`, dropping the one used longest ago. Runs
   /// that are in progress keep what they use.
-  explicit ProgramCache(size_t limit = 1024) : limit(limit) {}
+  explicit ProgramCache(size_t maxEntries = 1024) : limit(maxEntries) {}
 
   Result<std::shared_ptr<const Executor>> get(std::span<const uint8_t> bytes);
 

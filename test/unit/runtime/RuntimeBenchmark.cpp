@@ -1,9 +1,9 @@
 // Times of the runtime alone: a run on a 4-node graph, and building compressed
 // rows for a graph of 169,343 nodes and 1.34 million edges.
 //
-//   gossamer_runtime_benchmark [threads]
+//   runtime_benchmark [threads]
 
-#include "TestPrograms.h"
+#include "test/unit/runtime/TestPrograms.h"
 
 #include "gossamer/runtime/ThreadPool.h"
 

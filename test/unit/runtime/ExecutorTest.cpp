@@ -1,7 +1,7 @@
 #include "gossamer/runtime/Executor.h"
 
-#include "ForkedChild.h"
-#include "TestPrograms.h"
+#include "test/unit/runtime/ForkedChild.h"
+#include "test/unit/runtime/TestPrograms.h"
 
 #include "gossamer/runtime/ThreadPool.h"
 

@@ -1,6 +1,6 @@
 #include "gossamer/runtime/Plan.h"
 
-#include "TestPrograms.h"
+#include "test/unit/runtime/TestPrograms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 #include "gossamer/program/Serialize.h"
 
-#include "TestPrograms.h"
+#include "test/unit/program/ProgramBuilders.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstdio>
 
 using namespace gossamer;
 using namespace gossamer::test;

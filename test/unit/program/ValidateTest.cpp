@@ -1,6 +1,6 @@
 #include "gossamer/program/Validate.h"
 
-#include "TestPrograms.h"
+#include "test/unit/program/ProgramBuilders.h"
 
 #include <gtest/gtest.h>
 
@@ -109,6 +109,6 @@ INSTANTIATE_TEST_SUITE_P(
                  [](Program &p) { p.values[5].features = {8}; }},
         Breakage{"prefix_rows", "without rows",
                  [](Program &p) { p.values[5].rows = RowSet::None; }}),
-    [](const auto &info) { return std::string(info.param.name); });
+    [](const auto &test) { return std::string(test.param.name); });
 
 } // namespace

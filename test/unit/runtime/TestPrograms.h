@@ -1,16 +1,19 @@
-// Programs, graphs and small helpers that several tests share.
-#ifndef GOSSAMER_TEST_UNIT_TESTPROGRAMS_H
-#define GOSSAMER_TEST_UNIT_TESTPROGRAMS_H
+// Programs with code, graphs and tensors that own their memory.
+#ifndef GOSSAMER_TEST_UNIT_RUNTIME_TESTPROGRAMS_H
+#define GOSSAMER_TEST_UNIT_RUNTIME_TESTPROGRAMS_H
 
 #include "gossamer/program/Program.h"
 #include "gossamer/runtime/Call.h"
 #include "gossamer/runtime/CsrGraph.h"
 #include "gossamer/runtime/Executor.h"
+#include "test/unit/program/ProgramBuilders.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace gossamer::test {
@@ -19,46 +22,6 @@ inline std::vector<uint8_t> readObject(const std::string &name) {
   std::ifstream file(std::string(GOSSAMER_TEST_OBJECTS) + "/" + name + ".o",
                      std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-inline ValueInfo value(RowSet rows, std::vector<int64_t> features,
-                       DType dtype = DType::F32, std::string name = {}) {
-  return {dtype, rows, 0, std::move(features), std::move(name)};
-}
-
-inline Step kernelStep(std::string symbol, RowSet rows,
-                       std::vector<uint32_t> inputs,
-                       std::vector<uint32_t> outputs, bool usesEdges = true) {
-  Step step;
-  step.kind = Step::Kind::Kernel;
-  step.kernel.symbol = std::move(symbol);
-  step.kernel.rows = rows;
-  step.kernel.usesEdges = usesEdges;
-  step.kernel.inputs = std::move(inputs);
-  step.kernel.outputs = std::move(outputs);
-  return step;
-}
-
-inline Step gemmStep(uint32_t input, uint32_t weight, uint32_t output) {
-  Step step;
-  step.kind = Step::Kind::Gemm;
-  step.gemm = {input, weight, output};
-  return step;
-}
-
-inline Step viewStep(uint32_t source, uint32_t output, int64_t offset,
-                     std::vector<int64_t> strides) {
-  Step step;
-  step.kind = Step::Kind::View;
-  step.view = {source, output, offset, std::move(strides)};
-  return step;
-}
-
-inline Step prefixStep(uint32_t source, uint32_t output) {
-  Step step;
-  step.kind = Step::Kind::Prefix;
-  step.prefix = {source, output};
-  return step;
 }
 
 /// y = sum over in-edges of x; x and y have three columns.

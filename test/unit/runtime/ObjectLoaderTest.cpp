@@ -1,6 +1,6 @@
 #include "gossamer/runtime/ObjectLoader.h"
 
-#include "TestPrograms.h"
+#include "test/unit/runtime/TestPrograms.h"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ TEST_P(ObjectLoaderPlain, CodeConstantsVariablesAndImportsWork) {
 INSTANTIATE_TEST_SUITE_P(Models, ObjectLoaderPlain,
                          testing::Values("plain-pic", "plain-fixed",
                                          "plain-pic-no-plt"),
-                         [](const auto &info) {
-                           std::string name = info.param;
+                         [](const auto &test) {
+                           std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -1,6 +1,6 @@
 #include "gossamer/runtime/ScratchPool.h"
 
-#include "ForkedChild.h"
+#include "test/unit/runtime/ForkedChild.h"
 
 #include <gtest/gtest.h>
 

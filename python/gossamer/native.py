@@ -1,0 +1,130 @@
+"""The shared library of program, runtime and torch operators.
+
+It is looked for, in this order, in
+
+1. ``$GOSSAMER_BUILD_DIR/lib``, when that variable is set: a CMake build folder, for work on
+   Gossamer itself;
+2. ``lib`` beside this file: an installed package, or a checkout that ``./dev`` built.
+
+The library is loaded at the first call of :func:`ops`, once per process.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+BUILD_DIR_VARIABLE = "GOSSAMER_BUILD_DIR"
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class GraphNeeds:
+    """Which index arrays of one graph argument a program reads."""
+
+    needs_in_edges: bool
+    needs_out_edges: bool
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """What a program asks of its caller.
+
+    Attributes:
+        wide_index: index arrays are int64, else int32.
+        graphs: one entry for each graph argument.
+    """
+
+    wide_index: bool
+    graphs: tuple[GraphNeeds, ...]
+
+
+def library_path(name: str) -> Path:
+    """Where the shared library ``lib<name>.so`` of this package lies.
+
+    Raises:
+        ImportError: it is in none of the places above; the message lists them.
+    """
+    places = [Path(__file__).parent / "lib"]
+    build_dir = os.environ.get(BUILD_DIR_VARIABLE)
+    if build_dir:
+        places.insert(0, Path(build_dir) / "lib")
+    for place in places:
+        path = place / f"lib{name}.so"
+        if path.exists():
+            return path
+    searched = ", ".join(str(place) for place in places)
+    raise ImportError(
+        f"lib{name}.so was not found in {searched}; in a checkout, build it with ./dev build, or "
+        f"set {BUILD_DIR_VARIABLE} to a CMake build folder that has it under lib"
+    )
+
+
+def ops() -> Any:
+    """``torch.ops.gossamer``, with the operators of the library in it.
+
+    - ``coo_to_csr(rows, cols, num_rows, num_cols) -> (offsets, neighbors, edge_ids)``: edges
+      sorted by row, stably. ``rows`` and ``cols`` are (E,) int32 or int64; ``offsets`` is
+      (num_rows + 1,), the others (E,), int32 where every size fits, else int64.
+      ValueError when an endpoint is out of range; it names edge and value.
+    - ``run(program, graph, inputs, sizes) -> list[Tensor]``: ``program`` is uint8, the bytes of
+      a saved program; ``graph`` holds six arrays for each graph argument (in-offsets,
+      in-neighbors, in-edge-ids, out-offsets, out-neighbors, out-edge-ids; empty where
+      :func:`program_info` says they are not read), ``sizes`` five numbers (sources,
+      destinations, edges, largest in-degree, largest out-degree). ValueError when something
+      does not fit; it says which input, what was found and what was expected.
+      The results are fresh tensors without gradient history.
+    - ``program_info(program) -> list[int]``: see :func:`program_info`.
+
+    Raises:
+        ImportError: the library is missing, or does not fit this torch.
+    """
+    with _lock:
+        return _load()
+
+
+def program_info(program: Tensor) -> ProgramInfo:
+    """What a saved program, (bytes,) uint8, asks of its caller.
+
+    Raises:
+        ValueError: damaged or foreign bytes.
+        RuntimeError: a program of another version, or for a processor with other features.
+    """
+    wide, *needs = ops().program_info(program)
+    pairs = zip(needs[::2], needs[1::2], strict=True)
+    return ProgramInfo(bool(wide), tuple(GraphNeeds(bool(i), bool(o)) for i, o in pairs))
+
+
+@functools.cache
+def _load() -> Any:
+    path = library_path("gossamer_torch")
+    try:
+        torch.ops.load_library(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"{path} could not be loaded with torch {torch.__version__}; Gossamer needs torch "
+            f"2.10 or later: {error}"
+        ) from error
+    torch.library.register_fake("gossamer::coo_to_csr", _fake_coo_to_csr)
+    return torch.ops.gossamer
+
+
+def _fake_coo_to_csr(
+    rows: Tensor, cols: Tensor, num_rows: int, num_cols: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    edges = rows.shape[0]
+    wide = max(edges, num_rows, num_cols) >= 2**31
+    dtype = torch.int64 if wide else torch.int32
+    return (
+        rows.new_empty(num_rows + 1, dtype=dtype),
+        rows.new_empty(edges, dtype=dtype),
+        rows.new_empty(edges, dtype=dtype),
+    )

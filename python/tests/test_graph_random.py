@@ -1,4 +1,4 @@
-"""Random graphs, small random programs: ours, DGL and a loop over nodes agree, with gradients.
+"""Random graphs, small random programs: ours, DGL and a loop agree, with gradients."""
 
 from __future__ import annotations
 

@@ -35,6 +35,21 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
   return getInputs().size() == 1 ? getInputs().front() : OpFoldResult();
 }
 
+/// True for the 0 that a reduction gives where no edge ends; not for -0.
+static bool isZero(Attribute value) {
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return number.getValue().isPosZero();
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && number.getValue().isZero();
+}
+
+OpFoldResult FillIsolatedOp::fold(FoldAdaptor) {
+  auto reduce = getNodes().getDefiningOp<ReduceOp>();
+  bool isZeroThere =
+      reduce && reduce.getEnd() == getEnd() && isZero(getValueAttr());
+  return isZeroThere ? getNodes() : OpFoldResult();
+}
+
 //===----------------------------------------------------------------------===//
 // Ops in a row
 //===----------------------------------------------------------------------===//
@@ -66,6 +81,20 @@ struct TransposeOfTranspose : OpRewritePattern<TransposeOp> {
       permutation.push_back(inner.getPermutation()[axis]);
     rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), inner.getInput(),
                                              permutation);
+    return success();
+  }
+};
+
+/// Of two values for the same nodes, the last one stays.
+struct FillIsolatedTwice : OpRewritePattern<FillIsolatedOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(FillIsolatedOp op,
+                                PatternRewriter &rewriter) const override {
+    auto inner = op.getNodes().getDefiningOp<FillIsolatedOp>();
+    if (!inner || inner.getEnd() != op.getEnd())
+      return rewriter.notifyMatchFailure(op, "not filled twice");
+    rewriter.modifyOpInPlace(
+        op, [&] { op.getNodesMutable().assign(inner.getNodes()); });
     return success();
   }
 };
@@ -116,6 +145,11 @@ template <typename Op> struct CopyOfFill : OpRewritePattern<Op> {
 void GatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                            MLIRContext *context) {
   patterns.add<CopyOfFill<GatherOp>>(context);
+}
+
+void FillIsolatedOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                                 MLIRContext *context) {
+  patterns.add<FillIsolatedTwice>(context);
 }
 
 void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,

@@ -130,6 +130,8 @@ def Mp_FillIsolatedOp : Mp_Op<"fill_isolated", [Pure]> {
   let arguments = (ins Mp_End:$end, Mp_Table:$nodes, TypedAttrInterface:$value);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = "$end $nodes `,` $value attr-dict `:` type($nodes) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 

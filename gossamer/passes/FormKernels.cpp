@@ -131,8 +131,13 @@ static void formKernels(func::FuncOp function) {
 namespace {
 struct FormKernels : gossamer::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
-    eraseDeadOps(getOperation());
-    formKernels(getOperation());
+    func::FuncOp function = getOperation();
+    if (!function.getBody().hasOneBlock()) {
+      function.emitOpError("expects one block");
+      return signalPassFailure();
+    }
+    eraseDeadOps(function);
+    formKernels(function);
   }
 };
 } // namespace

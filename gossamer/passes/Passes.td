@@ -68,6 +68,16 @@ def FactorFromSum : Pass<"mp-factor-from-sum", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def SinkBehindGather : Pass<"mp-sink-behind-gather", "::mlir::func::FuncOp"> {
+  let summary = "recompute cheap rows per edge instead of storing them";
+  let description = [{
+    A row that is a few additions and multiplications away from a table is
+    gathered from that table and computed on the edge, when computing it on the
+    nodes would only write a second table of the same size. Exact.
+    Example: test/lit/passes/sink-behind-gather.mlir.
+  }];
+}
+
 def FormKernels : Pass<"mp-form-kernels", "::mlir::func::FuncOp"> {
   let summary = "group ops into passes over the rows of one node set";
   let description = [{

@@ -32,6 +32,10 @@ void gossamer::buildPipeline(OpPassManager &manager,
   if (fast && options.factorFromSum)
     passes.addPass(createFactorFromSum());
 
+  // Fewer tables: what hoisting moved too far.
+  if (options.sinkBehindGather)
+    passes.addPass(createSinkBehindGather());
+
   // One pass over memory for as many ops as possible. Equal ops first become
   // one, or kernels would compute them twice.
   passes.addPass(createCanonicalizerPass());

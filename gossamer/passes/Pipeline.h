@@ -30,6 +30,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<bool> factorFromSum{*this, "factor-from-sum",
                              llvm::cl::desc("run factor-from-sum"),
                              llvm::cl::init(true)};
+  Option<bool> sinkBehindGather{*this, "sink-behind-gather",
+                                llvm::cl::desc("run sink-behind-gather"),
+                                llvm::cl::init(true)};
 };
 
 /// From captured mp ops to what lowering takes; for a module of functions.

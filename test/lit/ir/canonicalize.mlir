@@ -5,7 +5,7 @@
 
 // Ops that change nothing go away.
 // CHECK-LABEL: func @nothing_changes
-// CHECK-SAME: (%[[X:.*]]: tensor
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
 func.func @nothing_changes(%x: tensor<?x4x2xf32, #node>) -> tensor<?x4x2xf32, #node> {
   %a = mp.reshape %x : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
   %b = mp.broadcast %a : tensor<?x4x2xf32, #node> -> tensor<?x4x2xf32, #node>
@@ -21,7 +21,7 @@ func.func @nothing_changes(%x: tensor<?x4x2xf32, #node>) -> tensor<?x4x2xf32, #n
 // A reshape of a reshape is one; back to where it came from, none.
 #node = #mp.rows<0, node>
 // CHECK-LABEL: func @reshapes
-// CHECK-SAME: (%[[X:.*]]: tensor
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
 func.func @reshapes(%x: tensor<?x8xf32, #node>) -> (tensor<?x8xf32, #node>, tensor<?x2x4xf32, #node>) {
   %a = mp.reshape %x : tensor<?x8xf32, #node> -> tensor<?x4x2xf32, #node>
   %b = mp.reshape %a : tensor<?x4x2xf32, #node> -> tensor<?x8xf32, #node>
@@ -34,7 +34,7 @@ func.func @reshapes(%x: tensor<?x8xf32, #node>) -> (tensor<?x8xf32, #node>, tens
 // -----
 
 // CHECK-LABEL: func @transposes
-// CHECK-SAME: (%[[X:.*]]: tensor
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
 func.func @transposes(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
   %a = mp.transpose %x [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
   // CHECK: mp.transpose %[[X]] [1, 2, 0]
@@ -48,7 +48,7 @@ func.func @transposes(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
 // parts does.
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @slice_of_concat
-// CHECK-SAME: (%[[A:.*]]: tensor<?x4xf32{{.*}}, %[[B:.*]]: tensor
+// CHECK-SAME: (%[[A:[a-z0-9]+]]: tensor<?x4xf32{{.*}}, %[[B:[a-z0-9]+]]: tensor
 func.func @slice_of_concat(%a: tensor<?x4xf32, #edge>, %b: tensor<?x4xf32, #edge>)
     -> (tensor<?x2xf32, #edge>, tensor<?x4xf32, #edge>) {
   // CHECK: %[[C:.*]] = mp.concat
@@ -74,4 +74,29 @@ func.func @copies_of_a_fill() -> tensor<?x2x4xf32, #edge> {
   %b = mp.broadcast %g : tensor<?x1xf32, #edge> -> tensor<?x8xf32, #edge>
   %r = mp.reshape %b : tensor<?x8xf32, #edge> -> tensor<?x2x4xf32, #edge>
   return %r : tensor<?x2x4xf32, #edge>
+}
+
+// -----
+
+// Nodes without edges keep the last value they are given, and a reduction gives
+// them 0 already.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @isolated_nodes
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
+func.func @isolated_nodes(%x: tensor<?x4xf32, #node>, %m: tensor<?x4xf32, #edge>)
+    -> (tensor<?x4xf32, #node>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>) {
+  // CHECK-NEXT: %[[A:.*]] = mp.fill_isolated dst %[[X]], 2.000000e+00
+  %f = mp.fill_isolated dst %x, 1.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  %a = mp.fill_isolated dst %f, 2.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  // CHECK-NEXT: %[[S:.*]] = mp.reduce sum dst
+  %s = mp.reduce sum dst %m : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %b = mp.fill_isolated dst %s, 0.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  // Other ends are other nodes, and -0 is another number.
+  // CHECK-NEXT: %[[C:.*]] = mp.fill_isolated src %[[S]]
+  %c = mp.fill_isolated src %s, 0.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  // CHECK-NEXT: %[[D:.*]] = mp.fill_isolated dst %[[S]], -0.0
+  %d = mp.fill_isolated dst %s, -0.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  // CHECK-NEXT: return %[[A]], %[[S]], %[[C]], %[[D]]
+  return %a, %b, %c, %d : tensor<?x4xf32, #node>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>
 }

@@ -4,7 +4,7 @@
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @exp_of_gathered_rows
-// CHECK-SAME: (%[[X:.*]]: tensor
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
 func.func @exp_of_gathered_rows(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #edge> {
   // CHECK-NEXT: %[[EXP:.*]] = math.exp %[[X]] : tensor<?x4xf32, #mp.rows<0, node>>
   // CHECK-NEXT: %[[ROWS:.*]] = mp.gather src %[[EXP]]
@@ -20,7 +20,7 @@ func.func @exp_of_gathered_rows(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #
 #src = #mp.rows<0, src>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @expression
-// CHECK-SAME: (%[[X:.*]]: tensor<?x8xf32{{.*}}, %[[C:.*]]: tensor<?x1xf32{{.*}}, %[[W:.*]]: tensor<8x8xf32>, %[[B:.*]]: tensor<8xf32>)
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<?x8xf32{{.*}}, %[[C:[a-z0-9]+]]: tensor<?x1xf32{{.*}}, %[[W:[a-z0-9]+]]: tensor<8x8xf32>, %[[B:[a-z0-9]+]]: tensor<8xf32>)
 func.func @expression(%x: tensor<?x8xf32, #src>, %c: tensor<?x1xf32, #src>, %w: tensor<8x8xf32>, %b: tensor<8xf32>)
     -> tensor<?x2xf32, #edge> {
   %xu = mp.gather src %x : tensor<?x8xf32, #src> -> tensor<?x8xf32, #edge>
@@ -68,7 +68,7 @@ func.func @read_back(%m: tensor<?x1xf32, #edge>) -> tensor<?x1xf32, #edge> {
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @parameters_only
-// CHECK-SAME: (%[[P:.*]]: tensor<4xf32>
+// CHECK-SAME: (%[[P:[a-z0-9]+]]: tensor<4xf32>
 func.func @parameters_only(%p: tensor<4xf32>, %m: tensor<?x2x4xf32, #edge>) -> tensor<?x2x4xf32, #edge> {
   // CHECK: %[[PB:.*]] = mp.broadcast %[[P]] : tensor<4xf32> -> tensor<2x4xf32>
   // CHECK: %[[E:.*]] = math.exp %[[PB]] : tensor<2x4xf32>
@@ -105,7 +105,7 @@ func.func @rows_from_two_ends(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #ed
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @copies_stay
-// CHECK-SAME: (%[[X:.*]]: tensor<?x1xf32, #mp.rows<0, node>>,
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<?x1xf32, #mp.rows<0, node>>,
 func.func @copies_stay(%x: tensor<?x1xf32, #node>, %m: tensor<?x8xf32, #edge>) -> tensor<?x8xf32, #edge> {
   // CHECK-NEXT: %[[G:.*]] = mp.gather src %[[X]]
   // CHECK-NEXT: %[[B:.*]] = mp.broadcast %[[G]]

@@ -6,7 +6,7 @@
 #edge = #mp.rows<0, edge>
 #box = #mp.rows<0, mailbox>
 // CHECK-LABEL: func @sum_of_messages
-// CHECK-SAME: (%[[M:.*]]: tensor<?x4xf32, #mp.rows<0, edge>>, %[[B:.*]]: tensor<4xf32>)
+// CHECK-SAME: (%[[M:[a-z0-9]+]]: tensor<?x4xf32, #mp.rows<0, edge>>, %[[B:[a-z0-9]+]]: tensor<4xf32>)
 func.func @sum_of_messages(%m: tensor<?x4xf32, #edge>, %b: tensor<4xf32>) -> tensor<?x4xf32, #node> {
   %box = mp.mailbox %m : tensor<?x4xf32, #edge> -> tensor<?x?x4xf32, #box>
   // CHECK: %[[BB:.*]] = mp.broadcast %[[B]] : tensor<4xf32> -> tensor<?x4xf32, #mp.rows<0, edge>>
@@ -26,7 +26,7 @@ func.func @sum_of_messages(%m: tensor<?x4xf32, #edge>, %b: tensor<4xf32>) -> ten
 #edge = #mp.rows<0, edge>
 #box = #mp.rows<0, mailbox>
 // CHECK-LABEL: func @destination_row
-// CHECK-SAME: (%[[M:.*]]: tensor{{.*}}, %[[X:.*]]: tensor<?x4xf32, #mp.rows<0, node>>, %[[C:.*]]: tensor
+// CHECK-SAME: (%[[M:[a-z0-9]+]]: tensor{{.*}}, %[[X:[a-z0-9]+]]: tensor<?x4xf32, #mp.rows<0, node>>, %[[C:[a-z0-9]+]]: tensor
 func.func @destination_row(%m: tensor<?x4xf32, #edge>, %x: tensor<?x4xf32, #node>, %c: tensor<?x1xf32, #node>)
     -> tensor<?x4xf32, #node> {
   %box = mp.mailbox %m : tensor<?x4xf32, #edge> -> tensor<?x?x4xf32, #box>
@@ -53,7 +53,7 @@ func.func @destination_row(%m: tensor<?x4xf32, #edge>, %x: tensor<?x4xf32, #node
 #edge = #mp.rows<0, edge>
 #box = #mp.rows<0, mailbox>
 // CHECK-LABEL: func @softmax_over_messages
-// CHECK-SAME: (%[[E:.*]]: tensor<?x1xf32{{.*}}, %[[M:.*]]: tensor
+// CHECK-SAME: (%[[E:[a-z0-9]+]]: tensor<?x1xf32{{.*}}, %[[M:[a-z0-9]+]]: tensor
 func.func @softmax_over_messages(%e: tensor<?x1xf32, #edge>, %m: tensor<?x4xf32, #edge>) -> tensor<?x4xf32, #dst> {
   %be = mp.mailbox %e : tensor<?x1xf32, #edge> -> tensor<?x?x1xf32, #box>
   %bm = mp.mailbox %m : tensor<?x4xf32, #edge> -> tensor<?x?x4xf32, #box>
@@ -116,7 +116,7 @@ func.func @choice_per_message(%m: tensor<?x4xf32, #edge>) -> tensor<?x4xf32, #no
 // Softmax over features is spelled out, wherever it is.
 #node = #mp.rows<0, node>
 // CHECK-LABEL: func @softmax_over_features
-// CHECK-SAME: (%[[X:.*]]: tensor
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
 func.func @softmax_over_features(%x: tensor<?x2x4xf32, #node>) -> tensor<?x2x4xf32, #node> {
   // CHECK: %[[MAX:.*]] = mp.reduce_axis max %[[X]] axis 1 : {{.*}} -> tensor<?x4xf32
   // CHECK: %[[MAX1:.*]] = mp.reshape %[[MAX]] : {{.*}} -> tensor<?x1x4xf32

@@ -4,7 +4,7 @@
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @concat_of_ends
-// CHECK-SAME: (%[[X:.*]]: tensor<?x4xf32{{.*}}, %[[E:.*]]: tensor<?x2xf32{{.*}}, %[[W:.*]]: tensor<10x3xf32>)
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<?x4xf32{{.*}}, %[[E:[a-z0-9]+]]: tensor<?x2xf32{{.*}}, %[[W:[a-z0-9]+]]: tensor<10x3xf32>)
 func.func @concat_of_ends(%x: tensor<?x4xf32, #node>, %e: tensor<?x2xf32, #edge>, %w: tensor<10x3xf32>) -> tensor<?x3xf32, #edge> {
   // CHECK: %[[XU:.*]] = mp.gather src %[[X]]
   // CHECK: %[[XV:.*]] = mp.gather dst %[[X]]
@@ -52,7 +52,7 @@ func.func @difference_in_a_concat(%x: tensor<?x4xf32, #node>, %w: tensor<8x3xf32
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @factor_per_edge
-// CHECK-SAME: (%[[X:.*]]: tensor<?x4xf32{{.*}}, %[[F:.*]]: tensor<?x1xf32
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<?x4xf32{{.*}}, %[[F:[a-z0-9]+]]: tensor<?x1xf32
 func.func @factor_per_edge(%x: tensor<?x4xf32, #node>, %f: tensor<?x1xf32, #edge>, %w: tensor<4x3xf32>) -> tensor<?x3xf32, #edge> {
   // CHECK: %[[XU:.*]] = mp.gather src %[[X]]
   %xu = mp.gather src %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>

@@ -1,0 +1,97 @@
+// RUN: gossamer-opt %s --mp-sink-behind-gather --split-input-file | FileCheck %s
+
+// x scaled by c would be a second table as large as x.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @scaled_rows
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<?x64xf32{{.*}}, %[[C:[a-z0-9]+]]: tensor
+func.func @scaled_rows(%x: tensor<?x64xf32, #node>, %c: tensor<?x1xf32, #node>) -> tensor<?x64xf32, #node> {
+  %cb = mp.broadcast %c : tensor<?x1xf32, #node> -> tensor<?x64xf32, #node>
+  %y = arith.mulf %x, %cb : tensor<?x64xf32, #node>
+  // CHECK-DAG: %[[XU:.*]] = mp.gather src %[[X]]
+  // CHECK-DAG: %[[CU:.*]] = mp.gather src %[[C]]
+  // CHECK: %[[CB:.*]] = mp.broadcast %[[CU]]
+  // CHECK: %[[Y:.*]] = arith.mulf %[[XU]], %[[CB]] : tensor<?x64xf32, #mp.rows<0, edge>>
+  %m = mp.gather src %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  // CHECK: mp.reduce sum dst %[[Y]]
+  %s = mp.reduce sum dst %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}
+
+// -----
+
+// Copies of a table are read in place, however wide the table is.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @part_of_a_table
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
+func.func @part_of_a_table(%x: tensor<?x64xf32, #node>) -> tensor<?x4xf32, #node> {
+  // CHECK-NEXT: %[[M:.*]] = mp.gather src %[[X]]
+  // CHECK-NEXT: mp.slice %[[M]]
+  %y = mp.slice %x axis 1 from 8 by 1 : tensor<?x64xf32, #node> -> tensor<?x4xf32, #node>
+  %m = mp.gather src %y : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %s = mp.reduce sum dst %m : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  return %s : tensor<?x4xf32, #node>
+}
+
+// -----
+
+// exp is not worth repeating for each edge.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @costly_rows
+func.func @costly_rows(%x: tensor<?x64xf32, #node>) -> tensor<?x64xf32, #node> {
+  // CHECK-NEXT: %[[Y:.*]] = math.exp
+  // CHECK-NEXT: mp.gather src %[[Y]]
+  %y = math.exp %x : tensor<?x64xf32, #node>
+  %m = mp.gather src %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %s = mp.reduce sum dst %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}
+
+// -----
+
+// Two tables to gather instead of one: storing their sum reads half per edge.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @two_tables
+func.func @two_tables(%x: tensor<?x64xf32, #node>, %z: tensor<?x64xf32, #node>) -> tensor<?x64xf32, #node> {
+  // CHECK-NEXT: %[[Y:.*]] = arith.addf
+  // CHECK-NEXT: mp.gather src %[[Y]]
+  %y = arith.addf %x, %z : tensor<?x64xf32, #node>
+  %m = mp.gather src %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %s = mp.reduce sum dst %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}
+
+// -----
+
+// At the end by which the edges are reduced, a row is computed once and not
+// stored.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @own_row
+func.func @own_row(%x: tensor<?x64xf32, #node>, %w: tensor<?x64xf32, #edge>) -> tensor<?x64xf32, #node> {
+  // CHECK-NEXT: %[[Y:.*]] = arith.addf
+  // CHECK-NEXT: mp.gather dst %[[Y]]
+  %y = arith.addf %x, %x : tensor<?x64xf32, #node>
+  %m = mp.gather dst %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %p = arith.mulf %m, %w : tensor<?x64xf32, #edge>
+  %s = mp.reduce max dst %p : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}
+
+// -----
+
+// Returned, so it is stored anyway.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @stored_anyway
+func.func @stored_anyway(%x: tensor<?x64xf32, #node>) -> (tensor<?x64xf32, #node>, tensor<?x64xf32, #node>) {
+  // CHECK-NEXT: %[[Y:.*]] = arith.negf
+  // CHECK-NEXT: mp.gather src %[[Y]]
+  %y = arith.negf %x : tensor<?x64xf32, #node>
+  %m = mp.gather src %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %s = mp.reduce sum dst %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s, %y : tensor<?x64xf32, #node>, tensor<?x64xf32, #node>
+}

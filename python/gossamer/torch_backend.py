@@ -1,7 +1,8 @@
 """The second back end: an emitted function on plain torch operators, on any device, with gradients.
 
-One line per operation. A mailbox is kept as its edge rows: axis 1 is ragged, so slot `d` of node `v` is
-simply the row of its edge, and operations over messages are operations over segments of edges.
+One line per operation. A mailbox is kept as its edge rows: axis 1 is ragged, so slot `d` of node
+`v` is simply the row of its edge, and operations over messages are operations over segments of
+edges.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from gossamer.capture import ops as graph_ops
 from gossamer.capture.call import Dag
 from gossamer.emit import EmittedFunction, emit
-from gossamer.emit.ir import Op, Type, Value
+from gossamer.emit.ir import DETACH, Op, Type, Value
 
 
 class Edges(Protocol):
@@ -54,8 +55,10 @@ def run_captured(
     return [values[result] for result in emitted.function.results]
 
 
-def run_dag(dag: Dag, inputs: Mapping[Any, Tensor | float], graphs: Sequence[Edges]) -> list[Tensor]:
-    """As `run_captured`, for a sequence that is not emitted yet; `inputs` by the sequence's keys."""
+def run_dag(
+    dag: Dag, inputs: Mapping[Any, Tensor | float], graphs: Sequence[Edges]
+) -> list[Tensor]:
+    """As `run_captured`, for a sequence that is not emitted yet."""
     return run_captured(emit(dag), inputs, graphs)
 
 
@@ -218,6 +221,7 @@ _GRAPH_OPS: dict[str, Callable[..., Tensor]] = {
     "mp.reduce_axis": _reduce_axis,
     "mp.softmax_axis": _softmax_axis,
     "mp.linear": _linear,
+    DETACH: lambda run, op, x: x.detach(),
 }
 
 _COMPARE = {

@@ -1,4 +1,4 @@
-"""Shared by the tests of capture and emit: a call from plain Python functions, and its reference."""
+"""Shared by the tests of capture and emit: a graph call and its reference."""
 
 from __future__ import annotations
 

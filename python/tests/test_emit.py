@@ -19,7 +19,7 @@ from gossamer.capture.tracer import trace_call
 from gossamer.emit import emit
 from gossamer.emit.ir import Builder, Type, literal, text
 from gossamer.torch_backend import run_captured
-from support_capture import columns, compiled, inputs_of, make_call, reference, structure
+from support_capture import columns, compiled, make_call, reference, structure
 from torch import nn
 
 HERE = Path(__file__).parent
@@ -86,7 +86,9 @@ ELEMENTWISE = {
     "logic": lambda h, v, e: ((h > 0) & (v > 0) | ~(e > 0) ^ (h < v)).to(h.dtype),
     "logical": lambda h, v, e: torch.logical_and(h > 0, v).double() + torch.logical_not(e > 0),
     "where": lambda h, v, e: torch.where(h > 0, v, e) + torch.where(v > 0, 1.0, h),
-    "masked_fill": lambda h, v, e: h.masked_fill(v > 0, 0.0) + v.masked_fill(e > 0, -math.inf).exp(),
+    "masked_fill": lambda h, v, e: (
+        h.masked_fill(v > 0, 0.0) + v.masked_fill(e > 0, -math.inf).exp()
+    ),
     "remainders": lambda h, v, e: torch.remainder(h, 0.3) + torch.fmod(v, 0.3) + h % (v.abs() + 1),
     "floor_division": lambda h, v, e: torch.div(h, 0.3, rounding_mode="trunc") + h // 0.7,
     "casts": lambda h, v, e: (h * 3).long().double() + v.float().double() + (e > 0).long() * 2,
@@ -104,7 +106,9 @@ FEATURES = {
     "views": lambda x, h, c, s: x.view(-1, 12).view(-1, 2, 6).flatten(1) + x.reshape(len_(x), 12),
     "unsqueeze": lambda x, h, c, s: x * h.unsqueeze(1) + c[:, None] + s.view(-1, 1, 1),
     "squeeze": lambda x, h, c, s: x * c.squeeze(-1)[:, None, None],
-    "transpose": lambda x, h, c, s: x.transpose(1, 2).reshape(-1, 12) + x.permute(0, 2, 1).flatten(1),
+    "transpose": lambda x, h, c, s: (
+        x.transpose(1, 2).reshape(-1, 12) + x.permute(0, 2, 1).flatten(1)
+    ),
     "expand": lambda x, h, c, s: h.unsqueeze(1).expand(-1, 3, -1) * x + c.unsqueeze(1).expand_as(x),
     "select": lambda x, h, c, s: x[:, 1] + x.select(2, -1).sum(1, keepdim=True) + h[..., 0, None],
     "slices": lambda x, h, c, s: x[:, 1:, ::2] + x[:, :2, 1::2] - h[:, None, -2:],
@@ -116,12 +120,16 @@ FEATURES = {
     "cat_parameter": lambda x, h, c, s: torch.cat([x, W.expand(len_(x), 4, 4)], 1),
     "repeat": lambda x, h, c, s: h.repeat(1, 3) + h.unsqueeze(1).repeat(1, 3, 1).flatten(1),
     "sums": lambda x, h, c, s: x.sum(-1) + x.sum((1, 2), keepdim=True)[..., 0] + x.mean(2) + c,
-    "extrema": lambda x, h, c, s: x.amax(1) + x.amin((1, 2))[:, None] + x.max(1)[0] - x.min(1).values,
+    "extrema": lambda x, h, c, s: (
+        x.amax(1) + x.amin((1, 2))[:, None] + x.max(1)[0] - x.min(1).values
+    ),
     "products": lambda x, h, c, s: x.prod(1) + h.prod(-1, keepdim=True),
     "moments": lambda x, h, c, s: x.var(2) + x.std((1, 2), keepdim=True)[..., 0] + x.var(1)[:, :3],
     "norms": lambda x, h, c, s: x.norm(dim=-1) + x.norm(1, 2) + torch.linalg.vector_norm(x, 3, 2),
     "softmax": lambda x, h, c, s: F.softmax(x, -1) + F.log_softmax(x, 1) + F.softmax(h, 1)[:, None],
-    "logsumexp": lambda x, h, c, s: torch.logsumexp(x, (1, 2))[:, None] + torch.logsumexp(h, -1, True),
+    "logsumexp": lambda x, h, c, s: (
+        torch.logsumexp(x, (1, 2))[:, None] + torch.logsumexp(h, -1, True)
+    ),
     "any": lambda x, h, c, s: (x > 0).any(2).double() + (x > -1).all(2),
     "cosine": lambda x, h, c, s: F.cosine_similarity(x[:, 0], h) * s,
     "normalize": lambda x, h, c, s: F.normalize(x, dim=-1) + F.normalize(h, dim=1)[:, None],
@@ -153,7 +161,9 @@ MAILBOX = {
     "extrema": lambda n, m, q, g: m.max(1)[0] - m.min(1).values + m.amax(1) + m.amin(1),
     "gated": lambda n, m, q, g: (F.softmax(g, 1) * m).sum(1),
     "heads": lambda n, m, q, g: (F.softmax(q.sum(-1, keepdim=True), dim=1) * q).sum(1),
-    "dot": lambda n, m, q, g: torch.einsum("bdf,bf->bd", m, n.data["h"]).softmax(1).unsqueeze(-1).mul(m).sum(1),
+    "dot": lambda n, m, q, g: (
+        torch.einsum("bdf,bf->bd", m, n.data["h"]).softmax(1).unsqueeze(-1).mul(m).sum(1)
+    ),
     "einsum_weights": lambda n, m, q, g: torch.einsum("bd,bdf->bf", g.squeeze(-1), m),
     "bmm": lambda n, m, q, g: torch.bmm(F.softmax(g, 1).transpose(1, 2), m).squeeze(1),
     "matmul_scores": lambda n, m, q, g: (F.softmax(m @ n.data["h"].unsqueeze(-1), 1).mT @ m)[:, 0],
@@ -161,10 +171,14 @@ MAILBOX = {
     "linear_flat": lambda n, m, q, g: (m.reshape(-1, 4) @ W).view(m.shape).sum(1),
     "concat": lambda n, m, q, g: torch.cat([m, n.data["h"].unsqueeze(1).expand_as(m)], -1).sum(1),
     "repeat": lambda n, m, q, g: (n.data["h"].unsqueeze(1).repeat(1, m.shape[1], 1) * m).mean(1),
-    "pna": lambda n, m, q, g: torch.cat([m.mean(1), m.max(1)[0], m.min(1)[0], m.std(1, unbiased=False)], 1)
-    * math.log(m.shape[1] + 1),
+    "pna": lambda n, m, q, g: (
+        torch.cat([m.mean(1), m.max(1)[0], m.min(1)[0], m.std(1, unbiased=False)], 1)
+        * math.log(m.shape[1] + 1)
+    ),
     "centred": lambda n, m, q, g: ((m - m.mean(1, keepdim=True)) ** 2).mean(1).sqrt(),
-    "both_axes": lambda n, m, q, g: q.sum((1, 3)) + q.mean((1, 2))[:, :3] + q.amax((1, 2, 3))[:, None],
+    "both_axes": lambda n, m, q, g: (
+        q.sum((1, 3)) + q.mean((1, 2))[:, :3] + q.amax((1, 2, 3))[:, None]
+    ),
     "logsumexp": lambda n, m, q, g: torch.logsumexp(m, 1) + F.log_softmax(m, 1).sum(1),
     "power_mean": lambda n, m, q, g: m.clamp(min=0.1).pow(P).mean(1).pow(1 / P),
     "norm": lambda n, m, q, g: m.norm(dim=1) + m.norm(dim=2).sum(1, keepdim=True),
@@ -177,7 +191,9 @@ MAILBOX = {
     "constant": lambda n, m, q, g: torch.ones(m.shape[0], 2, dtype=m.dtype),
     "mask": lambda n, m, q, g: (m * (m > 0)).sum(1) / (m > 0).sum(1).clamp(min=1),
     "sizes": lambda n, m, q, g: m.sum(1) / q.shape[1] + m.shape[1],
-    "cosine": lambda n, m, q, g: (F.cosine_similarity(m, n.data["h"].unsqueeze(1), -1).softmax(1)[..., None] * m).sum(1),
+    "cosine": lambda n, m, q, g: (
+        F.cosine_similarity(m, n.data["h"].unsqueeze(1), -1).softmax(1)[..., None] * m
+    ).sum(1),
     "any": lambda n, m, q, g: (m > 1).any(1).double(),
     "int_sum": lambda n, m, q, g: n.mailbox["k"].sum(1),
     "int_max": lambda n, m, q, g: n.mailbox["k"].max(1)[0].unsqueeze(-1) * m.sum(1),
@@ -258,11 +274,15 @@ def test_gradients(formula):
     results = []
     for run in (compiled_run, reference_run):
         node, edge = spec(graph)
-        leaves = [t.requires_grad_() for t in (*node.values(), *edge.values()) if t.is_floating_point()]
+        leaves = [
+            t.requires_grad_() for t in (*node.values(), *edge.values()) if t.is_floating_point()
+        ]
         output = run(graph, node, edge, from_mailbox(formula))
         if not output.requires_grad:
             return
-        weight = torch.randn(output.shape, dtype=output.dtype, generator=torch.Generator().manual_seed(1))
+        weight = torch.randn(
+            output.shape, dtype=output.dtype, generator=torch.Generator().manual_seed(1)
+        )
         results.append(torch.autograd.grad((output * weight).sum(), leaves, allow_unused=True))
     for ours, theirs in zip(*results, strict=True):
         theirs = torch.zeros_like(ours) if theirs is None and ours is not None else theirs
@@ -278,6 +298,29 @@ def compiled_run(graph, node, edge, reduce):
 
 def reference_run(graph, node, edge, reduce):
     return reference("update_all", graph, node, edge, to_mailbox, reduce)["o"]
+
+
+def stopped(nodes, m, q, g):
+    with torch.no_grad():
+        scale = m.max(1)[0]
+    return m.sum(1) * scale + m.detach().mean(1) * nodes.data["h"]
+
+
+def test_gradients_stop_where_the_user_stops_them():
+    test_gradients(stopped)
+    graph = structure()
+    module = emit(
+        single_call(
+            trace_call(make_call(message=to_mailbox, reduce=from_mailbox(stopped), **frames(graph)))
+        )
+    ).text
+    assert "detach" not in module
+    accepted(module)
+
+
+def frames(graph):
+    node, edge = spec(graph)
+    return {"node": node, "edge": edge}
 
 
 def test_ties_give_the_whole_gradient_to_the_first_message():
@@ -396,7 +439,11 @@ def test_equal_code_gives_equal_text_on_any_graph():
     for name in ("odd", "star", "no_edges", "one_node"):
         node, edge = spec(structure(name))
         call = make_call(
-            message=to_mailbox, reduce=from_mailbox(MAILBOX["pna"]), node=node, edge=edge, lifted=LIFTED
+            message=to_mailbox,
+            reduce=from_mailbox(MAILBOX["pna"]),
+            node=node,
+            edge=edge,
+            lifted=LIFTED,
         )
         texts.add(emit(single_call(trace_call(call))).text)
     assert len(texts) == 1

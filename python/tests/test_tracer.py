@@ -98,7 +98,20 @@ def unroll(nodes, m):
     return total
 
 
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
 REDUCERS = [
+    lambda nodes, m: Doubled.apply(m.sum(1)),
+    lambda nodes, m: m.sum(1) if m.requires_grad else m.mean(1),
+    lambda nodes, m: m.requires_grad_().sum(1),
     branch_degree,
     branch_degree_large,
     swallowed,
@@ -165,7 +178,7 @@ def test_reducers_that_one_program_cannot_express(body):
 
 
 MESSAGES = [
-    lambda e: e.src["h"] if len(e) else e.src["h"],
+    lambda e: e.src["h"] * 2 if len(e) else e.src["h"],
     lambda e: e.src["h"].view(len(e), -1),
     lambda e: e.src["h"][:3],
     lambda e: e.src["h"] - e.src["h"].mean(0),
@@ -237,6 +250,15 @@ def test_field_write_in_place_by_apply_function():
         return {"o": nodes.data["o"]}
 
     refused(apply, apply=apply)
+
+
+def test_an_assumption_on_sizes_outside_of_operators_is_refused():
+    def reduce(nodes):
+        m = nodes.mailbox["m"]
+        torch._check(m.shape[1] == 4)
+        return {"o": m.sum(1)}
+
+    assert "certain numbers" in str(_refusal(reduce))
 
 
 def test_wrong_rows_are_named():
@@ -361,7 +383,9 @@ def test_ids_are_inputs():
         return {"o": nodes.mailbox["m"].sum(1) * nodes.nodes().unsqueeze(1)}
 
     graph = structure()
-    ours = compiled(make_call(message=message, reduce=reduce, node=NODE, edge=EDGE), graph, NODE, EDGE)
+    ours = compiled(
+        make_call(message=message, reduce=reduce, node=NODE, edge=EDGE), graph, NODE, EDGE
+    )
     expected = reference("update_all", graph, NODE, EDGE, message, reduce)
     torch.testing.assert_close(ours["o"], expected["o"])
 

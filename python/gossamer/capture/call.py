@@ -34,17 +34,18 @@ class GraphCall:
     Args:
         kind: "update_all", "apply_edges" (uses `message`), "apply_nodes" (uses `apply`), or
             "edge_softmax" (uses no function; normalises the edge column `softmax_field`).
-        functions: makes the functions from the run-time scalars (`num_scalars` torch.SymFloat), so that
-            a number which varies becomes an input.
+        functions: makes the functions from the run-time scalars (`num_scalars` torch.SymFloat), so
+            that a number which varies becomes an input.
         src, dst, edge: schemas of the frames, by field name. apply_nodes sees `dst`.
         homogeneous: source and destination nodes are the same rows, and `src` is `dst`.
         idtype: dtype of node and edge ids.
         lifted: the tensors that the functions reach by other ways than the graph.
-        initializers: value for isolated nodes by output field, 0 where absent. A callable initializer is
-            the caller's concern.
-        canonical_etype: (source type, edge type, destination type), which batches show to functions.
-        softmax_field, softmax_end: for edge_softmax: the column, and the end ("dst" or "src") at which
-            the edges of one group meet.
+        initializers: value for isolated nodes by output field, 0 where absent. A callable
+            initializer is the caller's concern.
+        canonical_etype: (source type, edge type, destination type), which batches show to
+            functions.
+        softmax_field, softmax_end: for edge_softmax: the column, and the end ("dst" or "src") at
+            which the edges of one group meet.
     """
 
     kind: str
@@ -67,8 +68,8 @@ class InputSpec:
     """What a captured call reads.
 
     kind "column": field `name` of `frame` ("node", "src", "dst", "edge"); rows are the frame's.
-    kind "ids": ids of the rows of `frame`; `name` is "id" (of nodes or edges), "src" or "dst" (endpoints
-    of edges).
+    kind "ids": ids of the rows of `frame`; `name` is "id" (of nodes or edges), "src" or "dst"
+    (endpoints of edges).
     kind "lifted": tensor `index` of the call's lifted tensors.
     kind "scalar": run-time scalar `index`, a Python float.
     """
@@ -88,7 +89,7 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """A field that a captured call makes: its fx node, rows ("node", "dst", "edge"), row shape, dtype."""
+    """A field that a captured call makes; `rows` is "node", "dst" or "edge"."""
 
     node: fx.Node
     rows: str
@@ -98,7 +99,7 @@ class OutputSpec:
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a captured graph that is known at run time only: a sympy expression of `Symbols`."""
+    """A number that is known at run time only: a sympy expression of `Symbols`."""
 
     expr: Any
     is_integer: bool
@@ -129,7 +130,8 @@ class CapturedCall:
 
     Attributes:
         graph: placeholders stand for `inputs`, in order. `node.meta` has "val" (`Meta`) and "loc".
-        outputs: fields that the call writes to nodes (update_all, apply_nodes) or edges (apply_edges).
+        outputs: fields that the call writes to nodes (update_all, apply_nodes) or edges
+            (apply_edges).
         side_writes: edge fields that a message function assigned to `edges.data`; they persist.
         lifted: the lifted tensors read are at these indices of the call's list.
     """
@@ -163,8 +165,8 @@ class Step:
     Args:
         call: what runs.
         graph: index of the graph argument it runs on.
-        sources: for each of `call.inputs`, `Produced`, or any hashable key that names an outside value.
-            Equal keys are one input of the emitted function.
+        sources: for each of `call.inputs`, `Produced`, or any hashable key that names an outside
+            value. Equal keys are one input of the emitted function.
     """
 
     call: CapturedCall
@@ -182,6 +184,6 @@ class Dag:
 
 
 def single_call(call: CapturedCall) -> Dag:
-    """The sequence of one call on one graph that returns everything; keys are the call's InputSpecs."""
+    """The sequence of one call that returns everything; keys are the call's InputSpecs."""
     fields = (*call.outputs, *(f for f in call.side_writes if f not in call.outputs))
     return Dag((Step(call, 0, call.inputs),), tuple((0, f) for f in fields))

@@ -1,10 +1,11 @@
 """Torch functions recorded as one operator each, with their shape rules.
 
-Products decompose into views that merge rows with features; as one node they stay readable. The other
-functions here ask about sizes on their way, although their result does not depend on the answer.
+Products decompose into views that merge rows with features; as one node they stay readable. The
+other functions here ask about sizes on their way, although their result does not depend on the
+answer.
 
-A rule returns None when it does not apply (other shapes, dtypes, arguments); torch then decomposes the
-call, or raises its own error.
+A rule returns None when it does not apply (other shapes, dtypes, arguments); torch then decomposes
+the call, or raises its own error.
 """
 
 from __future__ import annotations
@@ -140,7 +141,15 @@ def _logsumexp(recorder: Recorder, input: Tensor, dim: int | Sequence[int], keep
 
 
 def _functional_batch_norm(
-    recorder, input, running_mean, running_var, weight=None, bias=None, training=False, *rest, **named
+    recorder,
+    input,
+    running_mean,
+    running_var,
+    weight=None,
+    bias=None,
+    training=False,
+    *rest,
+    **named,
 ):
     momentum, eps = (*rest, *(0.1, 1e-5)[len(rest) :])
     eps = named.get("eps", eps)

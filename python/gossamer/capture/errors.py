@@ -1,4 +1,4 @@
-"""Why a user-defined function cannot be captured. The caller runs it eagerly and reports the reason."""
+"""Why a user-defined function cannot be captured; the call then runs eagerly."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from gossamer.errors import GossamerError
 class UntraceableError(GossamerError):
     """A user-defined function does something that one program for all rows cannot express.
 
-    Cause: capture runs the function once, on tensors without data whose row counts and mailbox degree
-    are unknown. A decision on a value, on a row count or on the degree cannot be taken then.
+    Cause: capture runs the function once, on tensors without data whose row counts and mailbox
+    degree are unknown. A decision on a value, on a row count or on the degree cannot be taken
+    then.
 
     >>> def message(edges):
     ...     m = edges.src["h"]

@@ -1,8 +1,8 @@
 """Graph operators: `torch.ops.gossamer.*`, functions of tensors only.
 
-They are what fx graphs hold where a user's function meets the graph, in capture and in symbolic tracing.
-Each is made of plain torch operators, so autograd, fake tensors and every device work without more code.
-`src` and `dst` are the endpoints of the edges, by edge id: (E,) int32 or int64.
+They are what fx graphs hold where a user's function meets the graph, in capture and in symbolic
+tracing. Each is made of plain torch operators, so autograd, fake tensors and every device work
+without more code. `src` and `dst` are the endpoints of the edges, by edge id: (E,) int32 or int64.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def degree(dst: Tensor, num_dst: int) -> Tensor:
 def reduce(edges: Tensor, dst: Tensor, num_dst: int, kind: str) -> Tensor:
     """Combine edge rows per node: (E, ...) to (num_dst, ...); 0 for nodes without edges.
 
-    `kind` is sum, mean, max, min or prod. max and min propagate NaN, and the whole gradient of a tie
-    goes to the edge with the smallest id, as torch.max over a mailbox does.
+    `kind` is sum, mean, max, min or prod. max and min propagate NaN, and the whole gradient of a
+    tie goes to the edge with the smallest id, as torch.max over a mailbox does.
 
     Raises:
         ValueError: another kind.
@@ -86,8 +86,8 @@ def mailbox(edges: Tensor, dst: Tensor, num_dst: int) -> Tensor:
     """Messages by node, ordered by edge id: (E, ...) to (num_dst, D, ...).
 
     Raises:
-        ValueError: the nodes do not all have the same number D of edges. A reducer over other graphs
-            runs once per degree, or compiled.
+        ValueError: the nodes do not all have the same number D of edges. A reducer over other
+            graphs runs once per degree, or compiled.
     """
     degrees = degree(dst, num_dst)
     count = 0 if num_dst == 0 else int(degrees[0])

@@ -1,4 +1,4 @@
-"""The torch modes of capture: every ATen call on tensors without data becomes an fx node.
+"""The record of a capture: every ATen call on tensors without data becomes an fx node.
 
 Three promises make the recorded graph true for every graph size:
 - sizes of rows are unbacked symbols, so no size hint exists that could decide anything;
@@ -6,8 +6,8 @@ Three promises make the recorded graph true for every graph size:
   size, a dropped or kept axis of unknown size) is refused, not recorded;
 - tensors with data are known by identity (lifted) or are constants, else they are refused.
 
-Writes in place are recorded as their out-of-place operator; the tensor object then stands for the new
-node. That is exact while no other live tensor shares its memory, which is checked.
+Writes in place are recorded as their out-of-place operator; the tensor object then stands for the
+new node. That is exact while no other live tensor shares its memory, which is checked.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ import torch
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from . import composite
@@ -96,6 +94,7 @@ class Recorder:
         self.graph = fx.Graph()
         self.inputs: list[InputSpec] = []
         self.recording = True
+        self.grad = torch.is_grad_enabled()
         self._by_spec: dict[InputSpec, fx.Node] = {}
         self._fake_lifted: dict[int, Tensor] = {}
         self._lifted = {id(tensor): index for index, tensor in enumerate(lifted)}
@@ -129,7 +128,7 @@ class Recorder:
             self.recording = before
 
     def input(self, spec: InputSpec, rows: int | torch.SymInt | None, persistent: bool) -> Tensor:
-        """A new tensor for an input of the call. `persistent`: writes in place would outlive the call."""
+        """A new tensor for an input. `persistent`: writes in place would outlive the call."""
         shape = spec.shape if rows is None else (rows, *spec.shape)
         tensor = self.empty(shape, spec.dtype)
         self.bind(tensor, self._placeholder(spec, tensor))
@@ -182,8 +181,8 @@ class Recorder:
         index = self._lifted.get(id(tensor))
         if index is None:
             raise self.refuse(
-                f"a tensor of shape {tuple(tensor.shape)} that was not found in the function's closure, "
-                "globals or attributes",
+                f"a tensor of shape {tuple(tensor.shape)} that was not found in the closure, "
+                "globals or attributes of the function",
                 "reach it through self, a closure variable or a field of the graph",
             )
         spec = InputSpec("lifted", index=index, shape=tuple(tensor.shape), dtype=tensor.dtype)
@@ -202,10 +201,15 @@ class Recorder:
             self.bind(known, self.node_of(tensor))
         return known
 
+    def without_data(self, value: Any) -> Any:
+        """The value with lifted tensors, also in containers, replaced by tensors without data."""
+        return tree_map(lambda v: self.fake_of(v) if id(v) in self._lifted else v, value)
+
     def emit(self, target: Callable, args: tuple, kwargs: dict, result: Any) -> Any:
         """Record a call whose result (tensors without data) is known."""
         node = self.graph.call_function(target, self._nodes(args), self._nodes(kwargs))
         node.meta["loc"] = user_place()
+        node.meta["detached"] = self.grad and not torch.is_grad_enabled()
         if isinstance(result, Tensor):
             node.meta["val"] = Meta(tuple(result.shape), result.dtype)
             self.bind(result, node)
@@ -214,6 +218,7 @@ class Recorder:
         for index, item in enumerate(result):
             part = self.graph.call_function(getitem, (node, index))
             part.meta["loc"] = node.meta["loc"]
+            part.meta["detached"] = node.meta["detached"]
             part.meta["val"] = Meta(tuple(item.shape), item.dtype)
             metas.append(part.meta["val"])
             self.bind(item, part)
@@ -259,6 +264,10 @@ class Recorder:
             )
         return result
 
+    def assumes(self) -> bool:
+        """Whether anything was assumed of unknown sizes, also outside of operators."""
+        return any(self._assumptions())
+
     def _assumptions(self) -> tuple[int, int, int]:
         env = self.env
         return env.num_deferred_runtime_asserts, len(env.replacements), len(env.guards)
@@ -271,7 +280,7 @@ class Recorder:
             raise self.refuse(
                 f"a tensor's value is read in Python ({func})", "select with torch.where"
             )
-        if torch.Tag.dynamic_output_shape in tags:
+        if torch.Tag.dynamic_output_shape in tags and not _picks_rows(func, args):
             raise self.refuse(
                 f"{func} makes a result whose size depends on values", "select with torch.where"
             )
@@ -348,6 +357,13 @@ def getitem(values: tuple, index: int) -> Tensor:
     return values[index]
 
 
+def _picks_rows(func: Any, args: tuple) -> bool:
+    """Whether an indexing has as many results as indices: no index is a mask."""
+    if func is not aten.index.Tensor:
+        return False
+    return all(index is None or index.dtype != torch.bool for index in args[1])
+
+
 def _out_of_place(func: Any) -> Any:
     """aten.add_.Tensor to aten.add.Tensor, or None."""
     name = func._schema.name.split("::")[1]
@@ -355,67 +371,3 @@ def _out_of_place(func: Any) -> Any:
         return None
     packet = getattr(torch.ops.aten, name[:-1], None)
     return getattr(packet, func._overloadname, None) if packet is not None else None
-
-
-class RecordingMode(TorchDispatchMode):
-    """Sends every ATen call to the recorder."""
-
-    def __init__(self, recorder: Recorder):
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: D105
-        if not self._recorder.recording:
-            return func(*args, **(kwargs or {}))
-        return self._recorder.dispatch(func, args, kwargs or {})
-
-
-_READS_DATA = {
-    getattr(Tensor, name)
-    for name in [
-        "numpy",
-        "__array__",
-        "tolist",
-        "item",
-        "data_ptr",
-        "untyped_storage",
-        "__repr__",
-        "__format__",
-        "__dlpack__",
-        "__bool__",
-        "__float__",
-        "__int__",
-        "__index__",
-        "__contains__",
-        "apply_",
-        "map_",
-        "resolve_conj",
-        "__deepcopy__",
-    ]
-} - {Tensor.resolve_conj}
-
-
-class ApiMode(TorchFunctionMode):
-    """Records products as they are written, and refuses what would leave torch unseen.
-
-    A product decomposes into views that merge rows with features; as one node it stays readable.
-    """
-
-    def __init__(self, recorder: Recorder):
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: D105
-        if not self._recorder.recording:
-            return func(*args, **(kwargs or {}))
-        if func in _READS_DATA:
-            raise self._recorder.refuse(
-                f"a tensor's values are read in Python ({func.__name__})",
-                "compute with tensor operators",
-            )
-        record = composite.TABLE.get(func)
-        if record is not None:
-            result = record(self._recorder, *args, **(kwargs or {}))
-            if result is not None:
-                return result
-        return func(*args, **(kwargs or {}))

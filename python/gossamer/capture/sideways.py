@@ -1,8 +1,8 @@
 """Python calls that matter in capture although torch never sees them.
 
-While a function is captured, `print` and `input` in the capturing thread are refused, and `math` and
-`numpy` functions of an unknown degree or scalar give an unknown number, as they do with a known one.
-Other threads get the original functions.
+While a function is captured, `print`, `input` and custom autograd functions are refused in the
+capturing thread, and `math` and `numpy` functions of an unknown degree or scalar give an unknown
+number, as they do with a known one. Other threads get the original functions.
 """
 
 from __future__ import annotations
@@ -61,9 +61,20 @@ def _refused(recorder: Recorder, name: str, original: Callable, thread: int) -> 
     return function
 
 
+def _refused_apply(recorder: Recorder, thread: int) -> Callable:
+    original = torch.autograd.Function.apply.__func__
+
+    def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return original(cls, *args, **kwargs)
+        raise recorder.refuse(f"{cls.__name__} has a gradient of its own", "use torch operators")
+
+    return apply
+
+
 @contextlib.contextmanager
 def watch_python(recorder: Recorder) -> Iterator[None]:
-    """Replace the functions named above for the length of the block. Not to be entered twice at once."""
+    """Replace the functions named above within the block, which one thread enters at a time."""
     thread = threading.get_ident()
     changes: list[tuple[Any, str, Any]] = []
 
@@ -78,6 +89,7 @@ def watch_python(recorder: Recorder) -> Iterator[None]:
         method = _log1p if name == "log1p" else (lambda self, name=name: _symbolic(name, self))
         for owner in _Symbolic:
             replace(owner, name, method)
+    replace(torch.autograd.Function, "apply", classmethod(_refused_apply(recorder, thread)))
     try:
         yield
     finally:

@@ -1,8 +1,9 @@
 """From one graph call with user-defined functions to an fx graph of ATen and graph operators.
 
-The functions run once, on tensors without data. What the result may assume about the graph is nothing:
-see `recorder.py`. The program that comes out treats each row alone, which `gossamer.emit` proves by
-giving every value its rows; operators that mix rows are refused there, within `trace_call`.
+The functions run once, on tensors without data. What the result may assume about the graph is
+nothing: see `recorder.py`. The program that comes out treats each row alone, which `gossamer.emit`
+proves by giving every value its rows; operators that mix rows are refused there, within
+`trace_call`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from . import ops  # noqa: F401  (registers torch.ops.gossamer)
 from .call import CapturedCall, ColumnSpec, GraphCall, InputSpec, OutputSpec, Symbols, single_call
 from .composite import same_size
 from .errors import UntraceableError
-from .recorder import ApiMode, Recorder, RecordingMode, is_library, size_decision, user_place
+from .modes import ApiMode, RecordingMode
+from .recorder import Recorder, is_library, size_decision, user_place
 from .sideways import watch_python
 
 _GRAPH = torch.ops.gossamer
@@ -34,8 +36,8 @@ def trace_call(call: GraphCall) -> CapturedCall:
     """Run the functions of a call on tensors without data, and check that the result compiles.
 
     Raises:
-        UntraceableError: with file, line, reason and remedy; the call must run eagerly, and any error
-            of the functions themselves shows there as eager code shows it.
+        UntraceableError: with file, line, reason and remedy; the call must run eagerly, and any
+            error of the functions themselves shows there as eager code shows it.
     """
     from gossamer.emit import emit
 
@@ -115,9 +117,8 @@ class _Trace:
     @contextlib.contextmanager
     def _modes(self) -> Iterator[None]:
         recorder = self.recorder
-        with torch.no_grad(), watch_python(recorder), recorder.fake, RecordingMode(recorder):
-            with ApiMode(recorder):
-                yield
+        with watch_python(recorder), recorder.fake, RecordingMode(recorder), ApiMode(recorder):
+            yield
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -136,6 +137,10 @@ class _Trace:
             raise UntraceableError(reason, *_place_of(error)) from error
         if self.recorder.env.unanswered is not None:
             raise self.recorder.env.unanswered
+        if self.recorder.assumes():
+            raise UntraceableError(
+                "the function is right only for certain numbers of rows or degrees"
+            )
         if random.getstate() != states:
             raise UntraceableError("a user function draws random numbers in Python")
 
@@ -228,7 +233,7 @@ class _Trace:
         return self.recorder.emit(_GRAPH.fill_isolated.default, args, {}, result)
 
     def _checked(self, function, fields, rows: torch.SymInt, unit: str) -> dict[str, Tensor]:
-        """The fields a function returned or set; each must be a tensor with the rows of the batch."""
+        """The fields a function returned or set: tensors with the rows of the batch."""
         place = _definition(function)
         if not isinstance(fields, Mapping):
             reason = f"the function returns {type(fields).__name__} instead of a dict of tensors"
@@ -246,7 +251,7 @@ class _Trace:
                 )
             if any(isinstance(size, torch.SymInt) for size in others):
                 raise UntraceableError(
-                    f"rows of field {name!r} have shape {_shape(tensor)}, which depends on the graph",
+                    f"field {name!r} has shape {_shape(tensor)}: its rows depend on the graph",
                     *place,
                 )
         return dict(fields)

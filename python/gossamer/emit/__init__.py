@@ -43,8 +43,8 @@ def emit(dag: Dag) -> EmittedFunction:
     """One function for captured calls in sequence. Lazy where it can be: unneeded calls vanish.
 
     Raises:
-        UntraceableError: an operator outside the tables, or rows that meet where no row-by-row program
-            exists; with file and line.
+        UntraceableError: an operator outside the tables, or rows that meet where no row-by-row
+            program exists; with file and line.
     """
     builder = Builder()
     fields: list[dict[str, Value]] = []

@@ -50,21 +50,27 @@ class Elements:
         return self._builder.op("mp.fill", (), type, value=value)
 
     def add(self, a: Value, b: Value) -> Value:
+        """Sum; or of booleans."""
         return self._pick(("arith.addf", "arith.addi", "arith.ori"), a, b)
 
     def sub(self, a: Value, b: Value) -> Value:
+        """Difference."""
         return self._pick(("arith.subf", "arith.subi", ""), a, b)
 
     def mul(self, a: Value, b: Value) -> Value:
+        """Product; and of booleans."""
         return self._pick(("arith.mulf", "arith.muli", "arith.andi"), a, b)
 
     def div(self, a: Value, b: Value) -> Value:
+        """Quotient of floats."""
         return self._pick(("arith.divf", "", ""), a, b)
 
     def maximum(self, a: Value, b: Value) -> Value:
+        """The larger; NaN when one is."""
         return self._pick(("arith.maximumf", "arith.maxsi", "arith.ori"), a, b)
 
     def minimum(self, a: Value, b: Value) -> Value:
+        """The smaller; NaN when one is."""
         return self._pick(("arith.minimumf", "arith.minsi", "arith.andi"), a, b)
 
     def bits(self, name: str, a: Value, b: Value) -> Value:
@@ -72,9 +78,11 @@ class Elements:
         return self._pick(("", f"arith.{name}i", f"arith.{name}i"), a, b)
 
     def neg(self, a: Value) -> Value:
+        """Negative."""
         return self._op("arith.negf", a) if a.type.is_float else self.sub(self.number(a, 0), a)
 
     def abs(self, a: Value) -> Value:
+        """Absolute value."""
         return self._pick(("math.absf", "math.absi", ""), a)
 
     def math(self, name: str, *operands: Value) -> Value:

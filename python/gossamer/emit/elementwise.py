@@ -38,7 +38,7 @@ def _bound(node: fx.Node) -> list[Any]:
 
 
 def _define(operands: int, formula: Callable[..., Value], *targets: Any, dtype: str = "") -> None:
-    """`dtype`: element type of the operands; by default the result's, "promote" torch's common one."""
+    """`dtype` of the operands: by default the result's; "promote": torch's common one."""
 
     def handler(lowering: Lowering, node: fx.Node) -> Table:
         values = _bound(node)
@@ -116,7 +116,7 @@ _unary(lambda e, x: e.mul(x, _sigmoid(e, x)), aten.silu.default)
 _unary(lambda e, x: e.mul(x, e.math("tanh", _softplus(e, x, 1.0, 20.0))), aten.mish.default)
 _unary(lambda e, x: _hardsigmoid(e, x), aten.hardsigmoid.default)
 _unary(lambda e, x: e.mul(x, _hardsigmoid(e, x)), aten.hardswish.default)
-_unary(lambda e, x, *_: x, aten.clone.default, aten.detach.default, aten.alias.default)
+_unary(lambda e, x, *_: x, aten.clone.default, aten.alias.default)
 _unary(lambda e, x, *_: x, aten._to_copy.default, aten.contiguous.default, aten.positive.default)
 _unary(lambda e, x: e.invert(x), aten.bitwise_not.default)
 
@@ -342,6 +342,7 @@ def _log_sigmoid(lowering: Lowering, node: fx.Node) -> tuple:
     return lowering.combine(formula, lowering.operand(node.args[0], out_dtype(node))), None
 
 
+TABLE[aten.detach.default] = lambda lowering, node: lowering.detach(lowering.table(node.args[0]))
 TABLE[aten.where.self] = _where
 TABLE[aten.masked_fill.Scalar] = TABLE[aten.masked_fill.Tensor] = _masked_fill
 TABLE[aten.log_sigmoid_forward.default] = _log_sigmoid

@@ -1,7 +1,7 @@
 """A function of the `mp` dialect in Python: types, operations, and their text.
 
-Small on purpose: what is needed to build straight-line code, drop what nobody reads, number values in
-order and print. `gossamer/ir/MpOps.td` documents the operations.
+Small on purpose: what is needed to build straight-line code, drop what nobody reads, number values
+in order and print. `gossamer/ir/MpOps.td` documents the operations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Place = tuple[str | None, int]
+
+#: An operation of this module only: the same value, through which no gradient flows.
+DETACH = "detach"
 
 
 @dataclass(frozen=True)
@@ -142,15 +145,19 @@ def _hashable(attrs: dict[str, Any]) -> tuple:
 def text(function: Function) -> str:
     """The function as a module of MLIR text, every operation with its user's file and line."""
     names: dict[int, str] = {id(a): f"%arg{i}" for i, a in enumerate(function.arguments)}
-    for number, op in enumerate(function.ops):
+    ops = [op for op in function.ops if op.name != DETACH]
+    for number, op in enumerate(ops):
         names[id(op.result)] = f"%{number}"
+    for op in function.ops:
+        if op.name == DETACH:
+            names[id(op.result)] = names[id(op.operands[0])]
     arguments = ", ".join(f"{names[id(a)]}: {a.type}" for a in function.arguments)
     types = ", ".join(str(r.type) for r in function.results)
     lines = [
         f"func.func @region({arguments}) -> ({types})",
         f"    attributes {{mp.graphs = {function.num_graphs} : i64}} {{",
     ]
-    for op in function.ops:
+    for op in ops:
         body = _FORMS.get(op.name, _plain)(op, [names[id(o)] for o in op.operands])
         lines.append(f"  {names[id(op.result)]} = {op.name} {body}{_location(op.place)}")
     returned = ", ".join(names[id(r)] for r in function.results)

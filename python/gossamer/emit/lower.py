@@ -12,7 +12,7 @@ from gossamer.capture.call import CapturedCall, InputSpec, Meta
 from gossamer.capture.errors import UntraceableError
 
 from .elements import Elements
-from .ir import Builder, Type, Value
+from .ir import DETACH, Builder, Type, Value
 from .symbolic import is_symbolic, symbolic_table
 from .table import Axis, Space, Table, dtype_word, features
 
@@ -63,9 +63,11 @@ class Lowering(Space):
             if handler is None:
                 raise UntraceableError(f"{node.target} is not compiled")
             result = handler(self, node)
-            self._results[node] = result
             if isinstance(result, Table):
                 self._check(node, result)
+                if node.meta.get("detached"):
+                    result = self.detach(result)
+            self._results[node] = result
         except UntraceableError as error:
             raise error.at(*place) from None
 
@@ -81,7 +83,7 @@ class Lowering(Space):
             or not (hidden or rows == table.type.rows)
         ):
             raise UntraceableError(
-                f"{node.target} was lowered to {table.type} with axes {table.axes}, but torch has {meta}"
+                f"{node.target} was lowered to {table.type}, {table.axes}, but torch has {meta}"
             )
 
     def table(self, node: fx.Node) -> Table:
@@ -141,6 +143,10 @@ class Lowering(Space):
             )
         axes = (*["r", "d"][: type.row_axes], *type.features)
         return self.fit(table, axes, type.rows)
+
+    def detach(self, table: Table) -> Table:
+        """The table without a gradient; in the text it is the same value."""
+        return Table(self.builder.op(DETACH, (table.value,), table.type), table.axes)
 
     def combine(self, function: Callable[..., Value], *operands: Any) -> Table:
         """Apply a function of values to tables and numbers, broadcast as torch does."""

@@ -36,7 +36,7 @@ def contract(lowering: Lowering, a: Table, la: str, b: Table, lb: str, out: str)
 
 
 def _is_linear(weight: Table, lw: str, lx: str, out: str) -> bool:
-    """Whether `weight` is a parameter matrix: some labels are summed with x, the others are new in out."""
+    """Whether `weight` is a parameter whose axes are either summed with x, or new in the result."""
     if weight.type.rows is not None or not weight.type.is_float:
         return False
     shared = set(lw) & set(lx)

@@ -156,7 +156,7 @@ def _logsumexp(lowering: Lowering, node: fx.Node) -> Table:
 
 
 def variance(lowering: Lowering, table: Table, dims: Any, correction: Any, keep: bool) -> Table:
-    """Mean squared distance to the mean, over count - correction. One message and correction 1 give NaN."""
+    """Squared distances to the mean over count - correction; 1 message, correction 1 give NaN."""
     e, dtype = lowering.elements, table.type.dtype
     mean = reduce(lowering, "mean", table, dims, keep=True)
     centred = lowering.combine(e.sub, table, mean)
@@ -222,11 +222,11 @@ def _cosine(lowering: Lowering, node: fx.Node) -> Table:
 
     def unit(table: Table) -> Table:
         length = vector_norm(lowering, table, 2, [from_end], True)
-        return lowering.combine(lambda a, n: e.div(a, e.maximum(n, e.number(n, epsilon))), table, length)
+        return lowering.combine(
+            lambda a, n: e.div(a, e.maximum(n, e.number(n, epsilon))), table, length
+        )
 
     return reduce(lowering, "sum", lowering.combine(e.mul, unit(x), unit(y)), [from_end])
-
-
 
 
 def _layer_norm(lowering: Lowering, node: fx.Node) -> tuple:

@@ -39,8 +39,8 @@ def feature_axis(table: Table, axis: int) -> int:
 def reshape(lowering: Lowering, table: Table, axes: Sequence[Axis]) -> Table:
     """The table under other axes; rows and messages must stay what they are.
 
-    Exact when only axes of size 1 come or go, or when rows (and messages) lead on both sides, so that
-    each row keeps its features in order.
+    Exact when only axes of size 1 come or go, or when rows (and messages) lead on both sides, so
+    that each row keeps its features in order.
     """
     axes = tuple(axes)
     squeezed = [[a for a in side if a != 1] for side in (table.axes, axes)]

@@ -2,7 +2,8 @@
 
 A `Table` is a value of the IR with torch's axes. Each axis is a feature size, or a word:
 "r" the rows, "d" the messages of a mailbox, "rd" both merged (what `nn.Linear` makes of a mailbox).
-The value itself keeps rows first; features are in torch's order. A value may have rows while no torch
+The value itself keeps rows first; features are in torch's order. A value may have rows while no
+torch
 axis shows them: the degree as a number is one number for each row.
 """
 

@@ -64,18 +64,31 @@ public:
 
 private:
   bool gains(Value input);
+  bool inferGains(Value input);
   Value product(Value input, Value weight);
+  Value buildProduct(Value input, Value weight);
   Value productOfParts(ConcatOp concat, Value weight);
 
   LinearOp linear;
   OpBuilder builder;
   Location loc;
   Residencies residencies;
+  // What several parts share is looked at, and multiplied, once.
+  DenseMap<Value, bool> gaining;
+  DenseMap<std::pair<Value, Value>, Value> products;
 };
 } // namespace
 
 /// True when the product with `input` gets cheaper by splitting and hoisting.
 bool Splitting::gains(Value input) {
+  if (auto known = gaining.find(input); known != gaining.end())
+    return known->second;
+  bool result = inferGains(input);
+  gaining[input] = result;
+  return result;
+}
+
+bool Splitting::inferGains(Value input) {
   if (residencies.isLower(input))
     return true;
   if (ConcatOp concat = concatOfFeatures(input))
@@ -107,6 +120,14 @@ Value Splitting::productOfParts(ConcatOp concat, Value weight) {
 }
 
 Value Splitting::product(Value input, Value weight) {
+  if (Value known = products.lookup({input, weight}))
+    return known;
+  Value result = buildProduct(input, weight);
+  products[{input, weight}] = result;
+  return result;
+}
+
+Value Splitting::buildProduct(Value input, Value weight) {
   int64_t width = cast<ShapedType>(weight.getType()).getDimSize(1);
   Type type = withLastAxis(input.getType(), width);
   if (residencies.isLower(input) || !gains(input))

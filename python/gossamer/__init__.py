@@ -1,8 +1,14 @@
 """Gossamer compiles message passing written as DGL user-defined functions to fused sparse
 kernels.
+
+The names that need torch's tracing machinery are imported when first used, so that importing the
+package stays quick.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from gossamer import errors, function
 from gossamer.batching import batch, unbatch
@@ -19,12 +25,37 @@ from gossamer.graph import Graph
 from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse
 
+_LAZY = {
+    "compile": "gossamer.compiled",
+    "explain": "gossamer.report",
+    "symbolic_trace": "gossamer.fx",
+    "warmup": "gossamer.compiled",
+}
+_LAZY_MODULES = ("dgl", "fx")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f"gossamer.{name}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'gossamer' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_LAZY_MODULES})
+
+
 __all__ = [
     "Graph",
     "batch",
+    "compile",
     "create_block",
     "edge_softmax",
     "errors",
+    "explain",
     "from_dgl",
     "from_edge_index",
     "from_networkx",
@@ -33,5 +64,7 @@ __all__ = [
     "graph",
     "heterograph",
     "reverse",
+    "symbolic_trace",
     "unbatch",
+    "warmup",
 ]

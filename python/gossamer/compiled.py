@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from gossamer.capture.region import Region
@@ -226,3 +227,23 @@ def _map(value: Any, leaf: Callable[[Any], Any]) -> Any:
         items = {key: _map(item, leaf) for key, item in value.items()}
         return value if all(items[key] is value[key] for key in value) else items
     return leaf(value)
+
+
+def warmup() -> None:
+    """Pay for torch's tracing imports, the runtime library and LLVM now, not in the first call."""
+    from gossamer import compiler, native
+
+    native.ops()
+    compiler.load()
+
+    def layer(graph: Any, rows: Any) -> Any:
+        with graph.local_scope():
+            graph.ndata["h"] = rows
+            graph.update_all(
+                lambda edges: {"m": edges.src["h"]}, lambda nodes: {"h": nodes.mailbox["m"].sum(1)}
+            )
+            return graph.ndata["h"]
+
+    from gossamer.convert import graph as make_graph
+
+    compile(layer)(make_graph(([0], [0])), torch.ones(1, 1))

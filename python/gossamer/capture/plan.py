@@ -17,7 +17,7 @@ from gossamer.capture.call import Dag
 from gossamer.capture.session import ProgramRecord, Session
 from gossamer.emit import emit
 from gossamer.errors import CompileError
-from gossamer.explain import Compilation, Fallback
+from gossamer.report import Compilation, Fallback
 from gossamer.structure import Structure
 
 

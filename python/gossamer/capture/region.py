@@ -22,7 +22,7 @@ from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
 from gossamer.errors import StaleFieldError
-from gossamer.explain import Fallback
+from gossamer.report import Fallback
 from gossamer.frame import Column, Frame, zeros
 from gossamer.function import BuiltinFunction
 from gossamer.function import from_dgl as builtin_of

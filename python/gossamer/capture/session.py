@@ -23,7 +23,7 @@ from gossamer.capture.snapshot import Snapshot, snapshot
 from gossamer.capture.substitute import substitute
 from gossamer.capture.tracer import trace_call
 from gossamer.errors import FallbackWarning, UnsupportedError
-from gossamer.explain import Compilation, Fallback
+from gossamer.report import Compilation, Fallback
 
 #: Captures of one function that differ in the values of floats only; then it runs eagerly.
 MAX_VARIANTS = 8

@@ -139,7 +139,7 @@ std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
   for (size_t i = 0; i < inputs.size(); ++i)
     views.push_back(check(viewOf(inputs[i], "input " + std::to_string(i))));
   TorchFor parallel;
-  TorchGemm gemm;
+  TorchGemm gemm(pool());
   TensorOutputs outputs(executor->program().outputs.size());
   check(executor->run(graphs, views, {parallel, gemm, outputs, pool()}));
   return outputs.take();

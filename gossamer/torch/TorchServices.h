@@ -25,11 +25,16 @@ public:
   int threads() const override;
 };
 
-/// aten::mm.
+/// aten::mm, and a plain loop where a call of it costs more than the product.
 class TorchGemm final : public Gemm {
 public:
+  explicit TorchGemm(ScratchPool &scratch) : plain(scratch) {}
+
   Status multiply(DType dtype, const Matrix &a, const Matrix &b,
                   const Matrix &out) override;
+
+private:
+  PlainGemm plain;
 };
 
 /// Fresh tensors, large ones on huge pages.

@@ -346,7 +346,7 @@ def test_damaged_programs_are_refused(code):
     for position in (0, 20, 30, 60, len(good) - 1):
         damaged = good.clone()
         damaged[position] ^= 1
-        with pytest.raises(ValueError, match="damaged|not a gossamer program"):
+        with pytest.raises(ValueError, match=r"damaged|not a gossamer program"):
             native.program_info(damaged)
     with pytest.raises(ValueError, match="damaged"):
         native.program_info(good[:-1])

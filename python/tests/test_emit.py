@@ -75,7 +75,9 @@ ELEMENTWISE = {
     "rounding": lambda h, v, e: h.floor() + v.ceil() + (e * 2).round() + h.trunc() + v.frac(),
     "signs": lambda h, v, e: h.sign() + v.abs() - (-e),
     "extrema": lambda h, v, e: torch.maximum(h, v) - torch.minimum(v, e) + h.clamp(-0.5, 0.5),
-    "clamps": lambda h, v, e: h.clamp(max=0.3) + v.clamp_min(0.1) + torch.clamp(e, h, h + 1),
+    "clamps": lambda h, v, e: (
+        h.clamp(max=0.3) + v.clamp_min(0.1) + torch.clamp(e, h, h + 1) + e.clamp(max=v)
+    ),
     "relus": lambda h, v, e: F.relu(h) + F.leaky_relu(v, 0.2) + F.relu6(e * 8) + PRELU(h),
     "smooth": lambda h, v, e: F.elu(h, 1.3) + F.selu(v) + F.celu(e, 0.7) + F.softplus(h, 2.0),
     "gelus": lambda h, v, e: F.gelu(h) + F.gelu(v, approximate="tanh") + F.silu(e) + F.mish(h),

@@ -38,8 +38,9 @@ def _mailbox(lowering: Lowering, node: fx.Node) -> Table:
 def _fill_isolated(lowering: Lowering, node: fx.Node) -> Table:
     axes, _ = lowering.axes_of(node.meta["val"].shape)
     value = lowering.fit(lowering.table(node.args[0]), axes, lowering.node_rows)
-    fill = type(node.args[3])(node.args[3])
-    result = lowering.builder.op("mp.fill_isolated", (value,), value.type, end="dst", value=fill)
+    result = lowering.builder.op(
+        "mp.fill_isolated", (value,), value.type, end="dst", value=node.args[3]
+    )
     return Table(result, axes)
 
 

@@ -231,11 +231,20 @@ def _addcmul(e: Elements, x: Value, a: Value, b: Value, value: Any) -> Value:
 _define(3, _addcmul, aten.addcmul.default)
 _define(3, lambda e, x, a, b, value: e.add(x, _scaled(e, e.div(a, b), value)), aten.addcdiv.default)
 _define(3, lambda e, x, y, w: e.add(x, e.mul(w, e.sub(y, x))), aten.lerp.Tensor, aten.lerp.Scalar)
-_define(
-    3,
-    lambda e, x, low, high: e.minimum(e.maximum(x, low), high),
-    aten.clamp.Tensor,
-)
+
+
+def _clamp_tensors(lowering: Lowering, node: fx.Node) -> Table:
+    """clamp(x, low, high) with tensors, either of which may be absent."""
+    e, dtype = lowering.elements, out_dtype(node)
+    x, *bounds = _bound(node)
+    result = lowering.operand(x, dtype)
+    for function, bound in zip((e.maximum, e.minimum), bounds, strict=True):
+        if bound is not None:
+            result = lowering.combine(function, result, lowering.operand(bound, dtype))
+    return result
+
+
+TABLE[aten.clamp.Tensor] = _clamp_tensors
 
 
 def _power(e: Elements, x: Value, exponent: Any) -> Value:

@@ -70,6 +70,10 @@ class Lowering(Space):
             self._results[node] = result
         except UntraceableError as error:
             raise error.at(*place) from None
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            # An argument of a kind that the tables don't know must not end the user's program.
+            reason = f"{node.target} with these arguments is not compiled ({error})"
+            raise UntraceableError(reason, *place) from error
 
     def _check(self, node: fx.Node, table: Table) -> None:
         """The table agrees with the shape that torch inferred."""

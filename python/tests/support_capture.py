@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from gossamer.capture.call import (
     CapturedCall,
     ColumnSpec,
@@ -18,7 +20,6 @@ from gossamer.capture.tracer import trace_call
 from gossamer.emit import EmittedFunction, emit
 from gossamer.torch_backend import run_captured
 from gossamer.udf import EdgeBatch, LazyFrame, NodeBatch
-from torch import Tensor
 
 #: self loop, multi-edge, isolated nodes, one node of high degree; 7 nodes
 ODD_EDGES = ([0, 1, 1, 2, 2, 3, 4, 5, 0, 6, 6, 3], [0, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 0])

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+
 from gossamer.capture.call import Dag, Produced, Step, single_call
 from gossamer.capture.errors import UntraceableError
 from gossamer.capture.tracer import trace_call
@@ -20,7 +22,6 @@ from gossamer.emit import emit
 from gossamer.emit.ir import Builder, Type, literal, text
 from gossamer.torch_backend import run_captured
 from support_capture import columns, compiled, make_call, reference, structure
-from torch import nn
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

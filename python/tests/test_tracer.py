@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+
 from gossamer.capture.errors import UntraceableError
 from gossamer.capture.tracer import trace_call
 from support_capture import NUM_NODES, columns, compiled, make_call, reference, structure
-from torch import nn
 
 NODE = columns({"h": (4,), "x": (3, 4), "t": ((), torch.int64)}, NUM_NODES, 0)
 EDGE = columns({"w": (1,), "s": (), "e": (4,), "k": ((), torch.int64)}, 12, 1)

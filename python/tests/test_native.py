@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from program_bytes import Gemm, HandMade, Kernel, Rows, Value, View
 
 from gossamer import native
+from program_bytes import Gemm, HandMade, Kernel, Rows, Value, View
 
 WIDTH = 64
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gossamer import native
 from gossamer.errors import GraphError
 
 _INT32_LIMIT = 2**31
@@ -103,11 +104,15 @@ class Structure:
 
     def in_csr(self) -> Csr:
         """Rows are destination nodes, neighbors their sources. Built once."""
-        return self._once("in_csr", lambda: _compress(self.dst, self.src, self.num_dst, self))
+        return self._once(
+            "in_csr", lambda: _compress(self.dst, self.src, self.num_dst, self.num_src)
+        )
 
     def out_csr(self) -> Csr:
         """Rows are source nodes, neighbors their destinations. Built once."""
-        return self._once("out_csr", lambda: _compress(self.src, self.dst, self.num_src, self))
+        return self._once(
+            "out_csr", lambda: _compress(self.src, self.dst, self.num_src, self.num_dst)
+        )
 
     def in_degrees(self) -> Tensor:
         """Number of edges that enter each destination node: (num_dst,), idtype. Shared: do not
@@ -250,9 +255,15 @@ def _check_endpoints(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> No
             raise GraphError(f"{name} node {wrong} is out of range: there are {count} {name} nodes")
 
 
-def _compress(rows: Tensor, cols: Tensor, num_rows: int, structure: Structure) -> Csr:
-    largest = max(structure.num_src, structure.num_dst, structure.num_edges)
-    index = torch.int32 if largest < _INT32_LIMIT else torch.int64
+def _compress(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int) -> Csr:
+    if rows.device.type == "cpu":
+        return Csr(*native.ops().coo_to_csr(rows, cols, num_rows, num_cols))
+    return _compress_on_device(rows, cols, num_rows, num_cols)
+
+
+def _compress_on_device(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int) -> Csr:
+    wide = max(rows.shape[0], num_rows, num_cols) >= _INT32_LIMIT
+    index = torch.int64 if wide else torch.int32
     edge_ids = torch.argsort(rows, stable=True)
     offsets = torch.zeros(num_rows + 1, dtype=index, device=rows.device)
     offsets[1:] = torch.bincount(rows, minlength=num_rows).cumsum(0)

@@ -10,6 +10,7 @@ import torch
 from graph_libs import OURS, both, copy_x, equal, hetero, small, sum_m
 
 import gossamer as gs
+from gossamer.structure import _compress_on_device
 
 
 @both
@@ -77,6 +78,10 @@ def test_compressed_forms_of_random_graphs():
         assert torch.equal(structure.src[edge_ids], neighbors)
         same_row = rows[1:] == rows[:-1]
         assert (edge_ids[1:][same_row] > edge_ids[:-1][same_row]).all()
+        other = _compress_on_device(structure.dst, structure.src, nodes, nodes)
+        for mine, theirs in zip(structure.in_csr(), other, strict=True):
+            assert torch.equal(mine, theirs)
+            assert mine.dtype == theirs.dtype
 
 
 @both

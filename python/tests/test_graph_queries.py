@@ -7,10 +7,10 @@ import pickle
 
 import pytest
 import torch
-from graph_libs import OURS, both, copy_x, equal, hetero, small, sum_m
 
 import gossamer as gs
 from gossamer.structure import _compress_on_device
+from graph_libs import OURS, both, copy_x, equal, hetero, small, sum_m
 
 
 @both

@@ -21,7 +21,7 @@ from gossamer.capture.region import Region
 from gossamer.capture.session import Options, Session
 
 
-def compile(  # noqa: A001  (the public name, as torch.compile)
+def compile(
     model: nn.Module | Callable | None = None,
     *,
     fallback: str = "eager",

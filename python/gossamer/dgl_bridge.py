@@ -1,9 +1,9 @@
-"""DGL's own functions on our graphs: `dgl.nn.functional.edge_softmax(g, x)` inside a compiled model.
+"""DGL's own functions on our graphs: `edge_softmax(g, x)` of DGL inside a compiled model.
 
-Models copy DGL's functions into their own namespaces (`from dgl.ops import edge_softmax`), so the function
-objects themselves learn to pass graphs of ours on to the function of the same name here. For DGL's
-graphs they do what they did. Installed once per process, when the first DGL graph is compiled; it holds
-for all threads, since only the type of the graph decides.
+Models copy DGL's functions into their own namespaces (`from dgl.ops import edge_softmax`), so the
+function objects themselves learn to pass graphs of ours on to the function of the same name here.
+For DGL's graphs they do what they did. Installed once per process, when the first DGL graph is
+compiled; it holds for all threads, since only the type of the graph decides.
 """
 
 from __future__ import annotations

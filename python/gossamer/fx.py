@@ -1,9 +1,9 @@
 """Symbolic tracing without inputs: a torch.fx tracer that knows graphs.
 
-`symbolic_trace(model)` gives an ordinary `torch.fx.GraphModule`. Any argument on which a graph method is
-used is a graph. Features on a graph become dataflow: what has been written to a graph so far is a
-`Log`, an argument of every operator that may read it, and no operator changes a graph but the last one,
-`commit`, which leaves the fields that the model leaves.
+`symbolic_trace(model)` gives an ordinary `torch.fx.GraphModule`. Any argument on which a graph method
+is used is a graph. Features on a graph become dataflow: what has been written to a graph so far is a
+`Log`, an argument of every operator that may read it, and no operator changes a graph but the last
+one, `commit`, which leaves the fields that the model leaves.
 
     update_all(graph, log, message, reduce, apply, etype) -> Fields   the fields it writes
     apply_edges(graph, log, function, etype) -> Fields
@@ -50,8 +50,8 @@ _GRAPH_NAMES = frozenset(
 class GraphTracer(fx.Tracer):
     """A `torch.fx.Tracer` that recognises graph arguments; made to be subclassed.
 
-    As in `torch.fx.Tracer`, override `is_leaf_module`, `create_arg` and the like. `trace_function` decides
-    how a user-defined function enters the trace.
+    As in `torch.fx.Tracer`, override `is_leaf_module`, `create_arg` and the like. `trace_function`
+    decides how a user-defined function enters the trace.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -75,9 +75,9 @@ class GraphTracer(fx.Tracer):
             return self._items(obj)
 
     def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> fx.Graph:
-        """As `torch.fx.Tracer.trace`; the fields that the model leaves on graphs are committed last.
+        """As `torch.fx.Tracer.trace`; the fields left on graphs are committed last.
 
-        The trace gets its functions as submodules of a shallow copy of `root`, which is `self.root` then.
+        The trace gets its functions as submodules of a shallow copy of `root`: `self.root` then.
         """
         self._graphs.clear()
         self._functions.clear()
@@ -99,13 +99,13 @@ class GraphTracer(fx.Tracer):
         return self._graphs.setdefault(proxy.node, SymbolicGraph(self, proxy))
 
     def trace_function(self, function: Callable) -> nn.Module:
-        """A user-defined function as a module: a `GraphModule` where fx can trace it, else as it is."""
+        """A user-defined function as a module: a `GraphModule` if fx can trace it, else as it is."""
         if is_builtin(function):
             return Function(from_dgl(function))
         tracer = _FunctionTracer()
         try:
             graph = tracer.trace(Function(function))
-        except Exception:  # noqa: BLE001  fx lets through whatever the user's code raises on proxies
+        except Exception:
             return Function(function)
         return fx.GraphModule(tracer.root, graph)
 
@@ -332,7 +332,7 @@ class _FunctionTracer(fx.Tracer):
             return name
 
     def create_arg(self, a: Any) -> Any:
-        """As `torch.fx.Tracer.create_arg`, also for parameters of modules that are not in the root."""
+        """As `torch.fx.Tracer.create_arg`, also for parameters outside of the root."""
         if isinstance(a, nn.Parameter) and all(a is not p for p in self.root.parameters()):
             self.root.register_parameter(f"parameter_{len(self.root._parameters)}", a)
         return super().create_arg(a)
@@ -342,7 +342,7 @@ def symbolic_trace(model: nn.Module | Callable) -> fx.GraphModule:
     """The model as a `torch.fx.GraphModule`, traced without inputs.
 
     Raises:
-        torch.fx.proxy.TraceError: the model's own code (outside user-defined functions) depends on values.
+        torch.fx.proxy.TraceError: the model's code outside user-defined functions depends on values.
     """
     wrapped = getattr(model, "__wrapped__", model)
     tracer = GraphTracer()

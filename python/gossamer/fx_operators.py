@@ -21,7 +21,7 @@ Log = tuple[tuple[Any, Any], ...]
 
 
 class Fields(Mapping[str, Tensor]):
-    """Fields that an operator wrote to one type of nodes or edges; a deferred field stays so until read."""
+    """Fields that an operator wrote to one type of nodes or edges; deferred ones stay so until read."""
 
     def __init__(self, frame: Frame, kind: str, index: int) -> None:
         self._columns = {field: frame.peek(field) for field in frame.written}

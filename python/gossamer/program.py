@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import gossamer.native as native
+from gossamer import native
 from gossamer.structure import Structure
 
 

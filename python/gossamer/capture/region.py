@@ -22,11 +22,11 @@ from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
 from gossamer.errors import StaleFieldError
-from gossamer.report import Fallback
 from gossamer.frame import Column, Frame, zeros
 from gossamer.function import BuiltinFunction
 from gossamer.function import from_dgl as builtin_of
 from gossamer.graph import Graph, Relation
+from gossamer.report import Fallback
 from gossamer.structure import Structure
 
 
@@ -43,7 +43,7 @@ class RecordedCall:
 class DeferredColumn:
     """An edge field that is computed when first read, or inside the program that needs it."""
 
-    __slots__ = ("shape", "dtype", "device", "call", "field", "_region", "_tensor")
+    __slots__ = ("_region", "_tensor", "call", "device", "dtype", "field", "shape")
 
     def __init__(self, region: Region, call: RecordedCall, field: str) -> None:
         output = _output(call, field)
@@ -149,6 +149,7 @@ class Region:
             homogeneous=relation.structure.homogeneous,
             idtype=relation.structure.idtype,
             canonical_etype=relation.canonical_etype,
+            device=relation.structure.device.type,
             softmax_end=softmax_end,
         )
         captured = self._session.capture(site)
@@ -203,7 +204,7 @@ class Region:
 
 
 class _Values:
-    """The outside tensors of a sequence of calls. A key says which of them have to be one tensor."""
+    """The outside tensors of a sequence of calls; a key says which must be one tensor."""
 
     def __init__(self) -> None:
         self.by_key: dict[Hashable, Tensor] = {}
@@ -245,7 +246,7 @@ def _closure(call: RecordedCall) -> list[RecordedCall]:
 
 
 def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor | DeferredColumn:
-    """The column, id tensor, lifted tensor or scalar that an input of a captured call stands for."""
+    """The column, ids, lifted tensor or scalar that an input of a captured call stands for."""
     if spec.kind == "column":
         frames = {"src": relation.src, "dst": relation.dst, "edge": relation.edges}
         column = frames.get(spec.frame, relation.dst).peek(spec.name)

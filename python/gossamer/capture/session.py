@@ -67,12 +67,13 @@ class Site:
     homogeneous: bool
     idtype: torch.dtype
     canonical_etype: tuple[str, str, str]
+    device: str
     softmax_end: str = "dst"
 
     def schema(self) -> Hashable:
         """Everything but the functions, for the cache key."""
         frames = tuple(tuple(frame.items()) for frame in (self.src, self.dst, self.edge))
-        names = (self.canonical_etype, self.softmax_end)
+        names = (self.canonical_etype, self.device, self.softmax_end)
         return (self.kind, frames, self.homogeneous, self.idtype, *names)
 
 
@@ -125,13 +126,16 @@ class ProgramRecord:
 
     @property
     def buffers(self) -> list[dict]:
+        """Every array that the program makes."""
         return self.program.buffers
 
     @property
     def remarks(self) -> list[dict]:
+        """What the passes said."""
         return self.program.remarks
 
     def text(self, stage: str) -> str:
+        """The IR at one stage."""
         return self.program.text(stage)
 
 

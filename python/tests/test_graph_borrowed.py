@@ -7,11 +7,11 @@ import pickle
 
 import pytest
 import torch
-from graph_libs import Library, copy_x, equal, hetero, small, sum_m
-from test_graph_engines import Counting, Later
 
 import gossamer as gs
 from gossamer import borrow
+from graph_libs import Library, copy_x, equal, hetero, small, sum_m
+from test_graph_engines import Counting, Later
 
 real = pytest.importorskip("dgl", reason="DGL is not installed")
 DGL = Library("dgl")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gossamer.function
 import pytest
 import torch
+
+import gossamer.function
 from graph_libs import OURS, both, equal, hetero, small
 
 BINARY = [name for name in gossamer.function.BINARY_NAMES if "dot" not in name]

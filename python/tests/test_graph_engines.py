@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+
+import gossamer as gs
 from gossamer.eager import EAGER, EagerEngine
 from gossamer.udf import EdgeBatch, LazyFrame, NodeBatch
 from graph_libs import OURS, copy_x, equal, hetero, small, sum_m
-
-import gossamer as gs
 
 
 class Later:

@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 import torch
-from graph_libs import OURS, both, copy_x, equal, hetero, small, sum_m
 
 from gossamer import errors
+from graph_libs import OURS, both, copy_x, equal, hetero, small, sum_m
 
 
 def fails(dgl, g, call, kinds, match=None):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from graph_libs import OURS, WITHOUT_DGL, Library, equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from graph_libs import OURS, WITHOUT_DGL, Library, equal
 
 MESSAGES = {
     "copy": lambda e: {"m": e.src["x"]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from graph_libs import OURS, both, copy_x, equal, small, sum_m
 
 

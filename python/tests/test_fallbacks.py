@@ -7,13 +7,13 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+
+import gossamer as gs
 from programs import fallbacks
 from programs.harness import reference, run
 from programs.library import gossamer_library
 from programs.measure import assert_outputs
 from programs.twins import BY_NAME, H, assert_twins, call, copy_h, mail_sum, make_graph, once
-
-import gossamer as gs
 
 
 @pytest.mark.parametrize("site", fallbacks.SITES, ids=lambda site: site.program.name)

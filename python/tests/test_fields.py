@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from programs.twins import H, assert_twins, call, copy_h, mail_sum, make_graph, once
 
 import gossamer as gs
+from programs.twins import H, assert_twins, call, copy_h, mail_sum, make_graph, once
 
 
 def test_messages_are_copies():

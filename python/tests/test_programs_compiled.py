@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+
+import gossamer as gs
 from programs import ALL, PAIRS, graphs, pair_id
-from programs.harness import COMPILES, compiled, reference, run
+from programs.harness import COMPILES, compiled, named_outputs, reference, run
 from programs.library import gossamer_library
 from programs.measure import assert_outputs
 
-import gossamer as gs
-
+pytest_plugins = ["programs.plugin"]
 pytestmark = pytest.mark.filterwarnings("ignore::gossamer.errors.FallbackWarning")
 
 SIZES = (1, 3, 16, 64, 100, 512)
@@ -49,6 +50,7 @@ def check(program, case, feat, dtype):
     )
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("program", "case"), PAIRS, ids=pair_id)
 def test_small_graphs(program, case):
     check(program, case, program.feat, torch.float32)
@@ -90,8 +92,6 @@ def test_strided_inputs(program, change):
     with torch.no_grad():
         expected = program.build(library, 3, torch.float64)(*case.build(library), *views)
         actual = model(*case.build(library), *views)
-    from programs.harness import named_outputs
-
     assert_outputs(named_outputs(actual), named_outputs(expected))
 
 

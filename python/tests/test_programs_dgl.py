@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from programs import ALL, MODELS, PAIRS, pair_id
 from programs.golden import FOLDER, load
 from programs.harness import compiled, reference, run
 from programs.library import dgl_is_installed, dgl_library, gossamer_library
 from programs.measure import assert_outputs
+
+pytest_plugins = ["programs.plugin"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 COMPARED = [(program, case) for program, case in PAIRS if program.dgl_defines(case)]
 ON_DGL_GRAPHS = [

@@ -9,6 +9,9 @@ import functools
 
 import numpy as np
 import torch
+from torch import nn
+
+import gossamer as gs
 from programs.twins import (
     BY_NAME,
     NODES,
@@ -21,9 +24,6 @@ from programs.twins import (
     once,
     signed,
 )
-from torch import nn
-
-import gossamer as gs
 
 SCALE = 2.0
 TABLE = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)

@@ -7,6 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
+import gossamer as gs
 from programs.twins import (
     BY_NAME,
     Model,
@@ -19,9 +22,6 @@ from programs.twins import (
     parameters,
     signed,
 )
-from torch import nn
-
-import gossamer as gs
 
 
 def degree_equals_one(nodes):

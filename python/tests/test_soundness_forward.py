@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
+
+import gossamer as gs
 from programs.twins import (
     BY_NAME,
     NODES,
@@ -18,9 +21,6 @@ from programs.twins import (
     parameters,
     signed,
 )
-from torch import nn
-
-import gossamer as gs
 
 
 def test_a_forward_hook_with_a_side_effect():

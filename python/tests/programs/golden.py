@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +31,20 @@ def record(program: Program, cases: list[AnyCase]) -> int:
     return len(cases)
 
 
+@functools.cache
+def _archive(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as archive:
+        return dict(archive)
+
+
 def load(program: Program, case: AnyCase, library: Library) -> dict[str, torch.Tensor]:
     """The recorded outputs and fields; LookupError when inputs or parameters have changed."""
     path = path_of(program)
     if not path.exists():
         raise LookupError(f"no recording of {program.name}: run ./dev peers --record")
-    with np.load(path) as archive:
-        prefix = f"{case.name}/"
-        found = {key[len(prefix) :]: archive[key] for key in archive if key.startswith(prefix)}
+    prefix = f"{case.name}/"
+    entries = _archive(path).items()
+    found = {key.removeprefix(prefix): value for key, value in entries if key.startswith(prefix)}
     if str(found.pop(DIGEST, None)) != digest(program, case, library):
         raise LookupError(f"{program.name} on {case.name} has changed: run ./dev peers --record")
     return {key: torch.from_numpy(np.asarray(value)) for key, value in found.items()}

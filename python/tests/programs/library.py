@@ -23,10 +23,9 @@ class Library:
 
 @functools.cache
 def gossamer_library() -> Library:
+    import gossamer as gs
     import gossamer.dgl.function as fn
     from gossamer.dgl.nn.functional import edge_softmax
-
-    import gossamer as gs
 
     return Library("gs", gs.graph, gs.heterograph, gs.create_block, fn, edge_softmax)
 

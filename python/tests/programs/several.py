@@ -24,17 +24,17 @@ class BlocksGCN(nn.Module):
         self.loops = nn.ModuleList(nn.Linear(feat, feat) for _ in range(2))
 
     def forward(self, blocks, x):
-        for index, block in enumerate(blocks):
+        for linear, loop, block in zip(self.layers, self.loops, blocks, strict=False):
             own = x[: block.num_dst_nodes()]
             degree = block.in_degrees().clamp(min=1).to(x.dtype).unsqueeze(1)
             with block.local_scope():
-                block.srcdata["h"] = self.layers[index](x)
+                block.srcdata["h"] = linear(x)
                 block.dstdata["c"] = 1 / degree
                 block.update_all(
                     lambda edges: {"m": edges.src["h"] * edges.dst["c"]},
                     lambda nodes: {"h": nodes.mailbox["m"].sum(1)},
                 )
-                x = torch.relu(block.dstdata["h"] + self.loops[index](own))
+                x = torch.relu(block.dstdata["h"] + loop(own))
         return x
 
 
@@ -46,9 +46,9 @@ class BlocksGAT(nn.Module):
         self.layers = nn.ModuleList(GAT(library, feat) for _ in range(2))
 
     def forward(self, blocks, x):
-        for layer, block in zip(self.layers, blocks, strict=True):
-            x = torch.tanh(layer(block, x, x[: block.number_of_dst_nodes()]))
-        return x
+        first, second = blocks[0], blocks[1]
+        x = torch.tanh(self.layers[0](first, x, x[: first.number_of_dst_nodes()]))
+        return self.layers[1](second, x, x[: second.number_of_dst_nodes()])
 
 
 class BothWays(nn.Module):

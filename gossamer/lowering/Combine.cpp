@@ -1,0 +1,110 @@
+#include "gossamer/lowering/Combine.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+Type lowering::vectorOf(Type element, int64_t lanes) {
+  return lanes == 1 ? element : VectorType::get(lanes, element);
+}
+
+int64_t lowering::lanesOf(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.getNumElements() : 1;
+}
+
+Value lowering::splat(ImplicitLocOpBuilder &b, Type type, TypedAttr value) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, value));
+  return arith::ConstantOp::create(b, value);
+}
+
+Value lowering::zero(ImplicitLocOpBuilder &b, Type type) {
+  return arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
+}
+
+static TypedAttr identityOf(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
+                            Type element) {
+  bool isMax = kind == mp::ReduceKind::Max;
+  bool isMin = kind == mp::ReduceKind::Min;
+  if (auto type = dyn_cast<FloatType>(element)) {
+    if (isMax || isMin)
+      return b.getFloatAttr(
+          type, APFloat::getInf(type.getFloatSemantics(), /*Negative=*/isMax));
+    return b.getFloatAttr(type, kind == mp::ReduceKind::Prod ? 1.0 : 0.0);
+  }
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (width == 1)
+    return b.getBoolAttr(isMin || kind == mp::ReduceKind::Prod);
+  if (isMax || isMin)
+    return b.getIntegerAttr(element, isMax ? APInt::getSignedMinValue(width)
+                                           : APInt::getSignedMaxValue(width));
+  return b.getIntegerAttr(element, kind == mp::ReduceKind::Prod ? 1 : 0);
+}
+
+Value lowering::identity(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
+                         Type type) {
+  return splat(b, type, identityOf(b, kind, getElementTypeOrSelf(type)));
+}
+
+static Value combineFloats(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
+                           Value left, Value right) {
+  switch (kind) {
+  case mp::ReduceKind::Sum:
+  case mp::ReduceKind::Mean:
+    return arith::AddFOp::create(b, left, right);
+  case mp::ReduceKind::Max:
+    return arith::MaximumFOp::create(b, left, right);
+  case mp::ReduceKind::Min:
+    return arith::MinimumFOp::create(b, left, right);
+  case mp::ReduceKind::Prod:
+    return arith::MulFOp::create(b, left, right);
+  }
+  llvm_unreachable("all kinds are covered");
+}
+
+static Value combineBools(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
+                          Value left, Value right) {
+  if (kind == mp::ReduceKind::Min || kind == mp::ReduceKind::Prod)
+    return arith::AndIOp::create(b, left, right);
+  return arith::OrIOp::create(b, left, right);
+}
+
+Value lowering::combine(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
+                        Value left, Value right) {
+  Type element = getElementTypeOrSelf(left.getType());
+  if (isa<FloatType>(element))
+    return combineFloats(b, kind, left, right);
+  if (element.isInteger(1))
+    return combineBools(b, kind, left, right);
+  switch (kind) {
+  case mp::ReduceKind::Sum:
+  case mp::ReduceKind::Mean:
+    return arith::AddIOp::create(b, left, right);
+  case mp::ReduceKind::Max:
+    return arith::MaxSIOp::create(b, left, right);
+  case mp::ReduceKind::Min:
+    return arith::MinSIOp::create(b, left, right);
+  case mp::ReduceKind::Prod:
+    return arith::MulIOp::create(b, left, right);
+  }
+  llvm_unreachable("all kinds are covered");
+}
+
+Value lowering::combineLanes(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
+                             Value vector) {
+  for (int64_t lanes = lanesOf(vector.getType()); lanes > 1; lanes /= 2) {
+    auto half = llvm::to_vector(llvm::seq<int64_t>(0, lanes / 2));
+    auto rest = llvm::to_vector(llvm::seq<int64_t>(lanes / 2, lanes));
+    vector =
+        combine(b, kind, vector::ShuffleOp::create(b, vector, vector, half),
+                vector::ShuffleOp::create(b, vector, vector, rest));
+  }
+  if (isa<VectorType>(vector.getType()))
+    return vector::ExtractOp::create(b, vector, 0);
+  return vector;
+}

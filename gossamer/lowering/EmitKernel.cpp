@@ -1,0 +1,86 @@
+// The function of one kernel: a loop over rows, in it the phases of the plan.
+
+#include "gossamer/lowering/EmitStages.h"
+#include "gossamer/lowering/PrepareKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+static func::FuncOp createFunction(ImplicitLocOpBuilder &b, StringRef symbol) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Type i64 = b.getI64Type();
+  auto function = func::FuncOp::create(
+      b, symbol, b.getFunctionType({pointer, i64, i64, pointer}, {}));
+  // Nothing else points into scratch, so loads of tables may move over stores
+  // to it.
+  function.setArgAttr(3, LLVM::LLVMDialect::getNoAliasAttrName(),
+                      b.getUnitAttr());
+  function.setArgAttr(0, LLVM::LLVMDialect::getNoAliasAttrName(),
+                      b.getUnitAttr());
+  b.setInsertionPointToStart(function.addEntryBlock());
+  return function;
+}
+
+/// The edge stages of one phase. With block buffers, all of them run on one
+/// block after the other and totals are in memory.
+static void emitSweep(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                      StageEmitter &stages, const Phase &phase,
+                      int64_t blockEdges) {
+  if (!phase.blocked) {
+    frame.blockBegin = frame.firstEdge;
+    for (const Stage &stage : phase.edgeStages)
+      stages.emitOverEdges(stage, {frame.firstEdge, frame.lastEdge, false});
+    return;
+  }
+  for (const Stage &stage : phase.edgeStages)
+    if (stage.kind == Stage::Kind::Reduce)
+      stages.emitInitialValues(stage);
+  emitFor(b, frame.firstEdge, frame.lastEdge, blockEdges, {},
+          [&](Value block, ValueRange) {
+            frame.blockBegin = block;
+            Value end = arith::MinSIOp::create(
+                b, arith::AddIOp::create(b, block, constant(b, blockEdges)),
+                frame.lastEdge);
+            for (const Stage &stage : phase.edgeStages)
+              stages.emitOverEdges(stage, {block, end, true});
+            return Carried();
+          });
+}
+
+FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
+                                           StringRef symbol, ModuleOp module,
+                                           const KernelOptions &options) {
+  prepareKernel(kernel);
+  FailureOr<Plan> plan = planKernel(kernel);
+  if (failed(plan))
+    return failure();
+  ImplicitLocOpBuilder b(kernel.getLoc(), module.getContext());
+  b.setInsertionPointToEnd(module.getBody());
+  func::FuncOp function = createFunction(b, symbol);
+  KernelFrame frame(b, function, kernel, *plan, options.wideIndex);
+  StageEmitter stages(b, frame, options);
+  for (const Stage &stage : plan->sharedStages)
+    stages.emitOnce(stage);
+  if (!plan->phases.empty())
+    emitFor(b, frame.begin, frame.end, 1, {}, [&](Value row, ValueRange) {
+      frame.enterRow(row);
+      for (const Phase &phase : plan->phases) {
+        for (const Stage &stage : phase.rowStages)
+          stages.emitOnce(stage);
+        emitSweep(b, frame, stages, phase, plan->blockEdges);
+      }
+      return Carried();
+    });
+  func::ReturnOp::create(b);
+  KernelInfo info;
+  info.symbol = symbol;
+  info.usesEdges = plan->usesEdges;
+  info.scratchBytes = plan->scratchBytes;
+  info.scratchBytesPerDegree = plan->scratchBytesPerDegree;
+  return info;
+}

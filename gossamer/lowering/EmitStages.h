@@ -1,0 +1,79 @@
+// The loop nests of a kernel, one function per kind of stage.
+#ifndef GOSSAMER_LOWERING_EMITSTAGES_H
+#define GOSSAMER_LOWERING_EMITSTAGES_H
+
+#include "gossamer/lowering/Evaluate.h"
+#include "gossamer/lowering/Lowering.h"
+
+namespace gossamer::lowering {
+
+/// Positions [first, last) of edges, and whether they are one block of a row
+/// whose accumulators are in memory.
+struct EdgeRange {
+  mlir::Value first, last;
+  bool isBlock = false;
+};
+
+class StageEmitter {
+public:
+  StageEmitter(mlir::ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
+               const KernelOptions &kernelOptions)
+      : b(builder), frame(kernelFrame), options(kernelOptions) {}
+
+  /// A stage that runs once per row, or once per call.
+  void emitOnce(const Stage &stage);
+  /// A stage of a sweep.
+  void emitOverEdges(const Stage &stage, const EdgeRange &range);
+  /// Stores what the reductions of `stage` start from into their places.
+  void emitInitialValues(const Stage &stage);
+
+private:
+  void emitMap(const Stage &stage, EdgeCursor *cursor);
+  void emitContract(const Stage &stage, EdgeCursor *cursor);
+  void emitContractTile(const Stage &stage, Tile outer, unsigned first,
+                        unsigned last, EdgeCursor *cursor);
+  void emitContractInner(const Stage &stage, Tile outer, unsigned first,
+                         unsigned last, EdgeCursor *cursor);
+  Carried emitContractLoops(const Stage &stage, Tile tile, unsigned dim,
+                            unsigned last, mlir::ValueRange carried,
+                            llvm::ArrayRef<Segment> segments,
+                            EdgeCursor *cursor);
+  mlir::Value finishMean(const Stage &stage, mlir::Value value);
+
+  void emitReduce(const Stage &stage, const EdgeRange &range);
+  void emitReduceTile(const Stage &stage, const EdgeRange &range,
+                      const Tile &tile, int64_t lanes);
+  Carried reduceBlock(const Stage &stage, Evaluator &values, const Tile &tile,
+                      mlir::Value first, mlir::Value last);
+  Carried identities(const Stage &stage, llvm::ArrayRef<Segment> segments);
+  Carried combineAll(const Stage &stage, mlir::ValueRange left,
+                     mlir::ValueRange right);
+  void prefetchAhead(const Expr &expr, const Tile &tile,
+                     const EdgeCursor &cursor);
+
+  /// Several edges per vector, for few features.
+  int64_t edgesPerVector(const Stage &stage) const;
+  void emitPackedMap(const Stage &stage, const EdgeRange &range, int64_t edges);
+  void emitPackedReduce(const Stage &stage, const EdgeRange &range,
+                        int64_t edges);
+  Carried emitPackedBlock(const Stage &stage, Evaluator &values,
+                          mlir::Value first, mlir::Value last, int64_t edges);
+  void finishReduce(const Stage &stage, llvm::ArrayRef<mlir::Value> totals,
+                    const Tile &tile, llvm::ArrayRef<Segment> segments);
+  mlir::Value loadSegment(const Place &place, const Tile &tile,
+                          const LinearForm &form, Segment segment);
+  mlir::Value startOfRow(mp::ReduceKind kind, mlir::Type type);
+
+  void emitLinear(const Stage &stage, EdgeCursor *cursor);
+  void emitLinearOverEdges(const Stage &stage, const EdgeRange &range);
+  void emitProduct(const Stage &stage, llvm::ArrayRef<mlir::Value> inputs,
+                   llvm::ArrayRef<mlir::Value> outputs);
+
+  mlir::ImplicitLocOpBuilder &b;
+  KernelFrame &frame;
+  const KernelOptions &options;
+};
+
+} // namespace gossamer::lowering
+
+#endif

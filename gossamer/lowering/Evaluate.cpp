@@ -1,0 +1,247 @@
+#include "gossamer/lowering/Evaluate.h"
+
+#include "gossamer/lowering/Combine.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+static Type elementOf(const ExprNode &node) {
+  return getElementTypeOrSelf(node.value.getType());
+}
+
+int64_t lowering::lanesFor(const Expr &expr, int64_t vectorBytes) {
+  int64_t bytes = 4;
+  for (const ExprNode &node : expr.nodes)
+    if (node.kind != ExprNode::Kind::Degree)
+      bytes = std::max(bytes, bytesOf(elementOf(node)));
+  return vectorBytes / bytes;
+}
+
+Value lowering::broadcastTo(ImplicitLocOpBuilder &b, Value value,
+                            int64_t lanes) {
+  if (lanes == 1 || isa<VectorType>(value.getType()))
+    return value;
+  return vector::BroadcastOp::create(b, vectorOf(value.getType(), lanes),
+                                     value);
+}
+
+Evaluator::Evaluator(ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
+                     const Expr &expression, const Tile &box,
+                     ArrayRef<Segment> vectors)
+    : b(builder), frame(kernelFrame), expr(expression), tile(box),
+      segments(vectors) {
+  computeInvariants();
+}
+
+Evaluator::Evaluator(ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
+                     const Expr &expression, int64_t edgesPerVector, Value last)
+    : b(builder), frame(kernelFrame), expr(expression),
+      tile(originTile(expression.dims.size())), edges(edgesPerVector),
+      lastEdge(last) {
+  tile.shape.assign(expr.dims.begin(), expr.dims.end());
+  segments.push_back({0, edges * expr.size()});
+  computeInvariants();
+}
+
+void Evaluator::findUniform() {
+  for (const ExprNode &node : expr.nodes) {
+    bool constant = node.kind == ExprNode::Kind::Splat ||
+                    node.kind == ExprNode::Kind::Degree;
+    bool computed =
+        node.kind == ExprNode::Kind::Compute &&
+        llvm::all_of(node.operands, [&](unsigned id) { return uniform[id]; });
+    uniform.push_back(constant || computed);
+  }
+}
+
+void Evaluator::computeInvariants() {
+  findUniform();
+  values.assign(segments.size(), SmallVector<Value>(expr.nodes.size()));
+  rows.assign(expr.nodes.size(), Value());
+  for (auto [id, node] : llvm::enumerate(expr.nodes))
+    for (unsigned segment = 0; segment < segments.size(); ++segment)
+      if (!node.perEdge)
+        evaluate(id, segment, nullptr);
+}
+
+Carried Evaluator::at(EdgeCursor *cursor) {
+  for (auto [id, node] : llvm::enumerate(expr.nodes)) {
+    if (!node.perEdge)
+      continue;
+    rows[id] = Value();
+    for (auto &ofSegment : values)
+      ofSegment[id] = Value();
+  }
+  Carried results;
+  for (auto [index, segment] : llvm::enumerate(segments)) {
+    for (unsigned id = 0; id < expr.nodes.size(); ++id)
+      evaluate(id, index, cursor);
+    for (unsigned id : expr.results)
+      results.push_back(
+          broadcastTo(b, evaluate(id, index, cursor), segment.lanes));
+  }
+  return results;
+}
+
+Value Evaluator::evaluate(unsigned id, unsigned segment, EdgeCursor *cursor) {
+  const ExprNode &node = expr.nodes[id];
+  Value &known = values[uniform[id] ? 0 : segment][id];
+  if (known)
+    return known;
+  int64_t lanes = uniform[id] ? 1 : segments[segment].lanes;
+  if (node.kind == ExprNode::Kind::Leaf)
+    return known =
+               edges > 1 ? leafOfEdges(id, cursor) : leaf(id, segment, cursor);
+  SmallVector<Value, 3> operands;
+  for (unsigned operand : node.operands)
+    operands.push_back(
+        broadcastTo(b, evaluate(operand, segment, cursor), lanes));
+  return known = compute(node, operands, lanes);
+}
+
+static TypedAttr splatValue(Operation *op) {
+  if (auto fill = dyn_cast<mp::FillOp>(op))
+    return fill.getValue();
+  auto splat = cast<SplatElementsAttr>(cast<arith::ConstantOp>(op).getValue());
+  return cast<TypedAttr>(splat.getSplatValue<Attribute>());
+}
+
+Value Evaluator::compute(const ExprNode &node, ArrayRef<Value> operands,
+                         int64_t lanes) {
+  Operation *op = node.value.getDefiningOp();
+  Type type = vectorOf(elementOf(node), lanes);
+  switch (node.kind) {
+  case ExprNode::Kind::Splat:
+    return splat(b, type, splatValue(op));
+  case ExprNode::Kind::Degree:
+    if (elementOf(node).isInteger(64))
+      return frame.degree;
+    return arith::TruncIOp::create(b, type, frame.degree);
+  case ExprNode::Kind::FillEmpty: {
+    Value empty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                        frame.degree, constant(b, 0));
+    Value value = splat(b, type, cast<mp::FillIsolatedOp>(op).getValue());
+    return arith::SelectOp::create(b, empty, value, operands.front());
+  }
+  case ExprNode::Kind::Compute: {
+    OperationState state(op->getLoc(), op->getName());
+    state.addOperands(operands);
+    state.addTypes(type);
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    return b.create(state)->getResult(0);
+  }
+  case ExprNode::Kind::Leaf:
+    break;
+  }
+  llvm_unreachable("leaves are loaded");
+}
+
+Value Evaluator::rowPointer(unsigned id, EdgeCursor *cursor) {
+  if (rows[id])
+    return rows[id];
+  const ExprNode &node = expr.nodes[id];
+  Value dynamic = tile.baseOffset(b, node.index);
+  Type element = elementOf(node);
+  Type stored = element.isInteger(1) ? b.getI8Type() : element;
+  return rows[id] =
+             frame.element(frame.rowOf(node.value, cursor), stored, dynamic, 0);
+}
+
+Value Evaluator::leaf(unsigned id, unsigned segment, EdgeCursor *cursor) {
+  return loadLanes(id, rowPointer(id, cursor),
+                   tile.laneOffsets(expr.nodes[id].index, segments[segment]));
+}
+
+static bool isContiguous(ArrayRef<int64_t> offsets) {
+  for (size_t lane = 1; lane < offsets.size(); ++lane)
+    if (offsets[lane] != offsets[lane - 1] + 1)
+      return false;
+  return true;
+}
+
+/// Lanes at the given elements of a row: one load where they are together, a
+/// load and a shuffle where they are close, else one load each.
+Value Evaluator::loadLanes(unsigned id, Value row, ArrayRef<int64_t> offsets) {
+  Type element = elementOf(expr.nodes[id]);
+  Type stored = element.isInteger(1) ? b.getI8Type() : element;
+  int64_t lanes = offsets.size();
+  auto loadAt = [&](int64_t offset, int64_t count) {
+    return frame.load(frame.element(row, stored, Value(), offset), element,
+                      count);
+  };
+  if (isContiguous(offsets))
+    return loadAt(offsets.front(), lanes);
+  if (llvm::all_equal(offsets))
+    return broadcastTo(b, loadAt(offsets.front(), 1), lanes);
+  auto [least, most] = std::minmax_element(offsets.begin(), offsets.end());
+  int64_t range = *most - *least + 1;
+  if (range <= 4 * lanes) {
+    Value whole = loadAt(*least, range);
+    SmallVector<int64_t> picks;
+    for (int64_t offset : offsets)
+      picks.push_back(offset - *least);
+    return vector::ShuffleOp::create(b, whole, whole, picks);
+  }
+  Value vector = zero(b, vectorOf(element, lanes));
+  for (auto [lane, offset] : llvm::enumerate(offsets))
+    vector = vector::InsertOp::create(b, loadAt(offset, 1), vector, lane);
+  return vector;
+}
+
+/// A leaf for several edges: one load from a buffer, where edges lie side by
+/// side; one load per edge from a table; the same row for all otherwise.
+Value Evaluator::leafOfEdges(unsigned id, EdgeCursor *cursor) {
+  const ExprNode &node = expr.nodes[id];
+  SmallVector<int64_t> offsets = tile.laneOffsets(node.index, {0, expr.size()});
+  int64_t features = offsets.size(), lanes = features * edges;
+  bool packed = node.perEdge &&
+                frame.placeOf(node.value).kind != Place::Kind::Table &&
+                frame.placeOf(node.value).width == features &&
+                offsets.front() == 0 && isContiguous(offsets);
+  if (packed)
+    return frame.load(rowPointer(id, cursor), elementOf(node), lanes);
+  if (!node.perEdge) {
+    Value row = loadLanes(id, rowPointer(id, cursor), offsets);
+    if (features == 1)
+      return broadcastTo(b, row, lanes);
+    SmallVector<int64_t> repeat;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      repeat.push_back(lane % features);
+    return vector::ShuffleOp::create(b, row, row, repeat);
+  }
+  Value all = zero(b, vectorOf(elementOf(node), lanes));
+  for (int64_t edge = 0; edge < edges; ++edge) {
+    Value position =
+        arith::AddIOp::create(b, cursor->position, constant(b, edge));
+    EdgeCursor at{arith::MinSIOp::create(b, position, lastEdge), {}, {}};
+    Value row = loadLanes(id, frame.rowOf(node.value, &at), offsets);
+    all = features == 1
+              ? vector::InsertOp::create(b, row, all, edge).getResult()
+              : vector::InsertStridedSliceOp::create(
+                    b, row, all, ArrayRef<int64_t>{edge * features},
+                    ArrayRef<int64_t>{1})
+                    .getResult();
+  }
+  return all;
+}
+
+void lowering::storeSegment(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                            Value value, Value row, const Tile &tile,
+                            const LinearForm &target, Segment segment) {
+  Type element = getElementTypeOrSelf(value.getType());
+  Type stored = element.isInteger(1) ? b.getI8Type() : element;
+  row = frame.element(row, stored, tile.baseOffset(b, target), 0);
+  SmallVector<int64_t> offsets = tile.laneOffsets(target, segment);
+  if (isContiguous(offsets)) {
+    frame.store(value, frame.element(row, stored, Value(), offsets.front()));
+    return;
+  }
+  for (auto [lane, offset] : llvm::enumerate(offsets))
+    frame.store(vector::ExtractOp::create(b, value, lane),
+                frame.element(row, stored, Value(), offset));
+}

@@ -1,0 +1,168 @@
+#include "gossamer/lowering/KernelFrame.h"
+
+#include "gossamer/lowering/Combine.h"
+#include "gossamer/lowering/Tiles.h"
+#include "gossamer/program/Abi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+static_assert(kAbiVersion == 1, "this file writes kernels of ABI version 1");
+
+KernelFrame::KernelFrame(ImplicitLocOpBuilder &builder, func::FuncOp function,
+                         mp::KernelOp kernelOp, const Plan &kernelPlan,
+                         bool wideIndex)
+    : b(builder), kernel(kernelOp), plan(kernelPlan),
+      indexType(wideIndex ? b.getI64Type() : b.getI32Type()) {
+  call = function.getArgument(0);
+  begin = function.getArgument(1);
+  end = function.getArgument(2);
+  scratch = function.getArgument(3);
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Value list = field(offsetof(GsKernelCall, tables), pointer);
+  unsigned count = kernel.getNumOperands() + kernel.getNumResults();
+  for (unsigned i = 0; i < count; ++i)
+    tables.push_back(
+        LLVM::LoadOp::create(b, pointer, element(list, pointer, Value(), i)));
+  if (plan.scratchBytesPerDegree > 0)
+    maxDegree = field(offsetof(GsKernelCall, maxDegree), b.getI64Type());
+  if (!plan.usesEdges)
+    return;
+  // Arrays that nothing reads may be null, and a load of theirs would be dead:
+  // only the fields of the call are loaded here.
+  offsets = field(offsetof(GsKernelCall, offsets), pointer);
+  neighbors = field(offsetof(GsKernelCall, neighbors), pointer);
+  edgeIds = field(offsetof(GsKernelCall, edgeIds), pointer);
+  prefetch = field(offsetof(GsKernelCall, prefetch), b.getI64Type());
+  lastPosition = arith::SubIOp::create(b, index(offsets, end), constant(b, 1));
+}
+
+Value KernelFrame::field(unsigned offset, Type type) {
+  return LLVM::LoadOp::create(b, type,
+                              element(call, b.getI8Type(), Value(), offset));
+}
+
+Value KernelFrame::element(Value pointer, Type type, Value dynamic,
+                           int64_t fixed) {
+  if (dynamic)
+    pointer = LLVM::GEPOp::create(b, pointer.getType(), type, pointer,
+                                  ArrayRef<LLVM::GEPArg>{dynamic});
+  if (fixed != 0)
+    pointer = LLVM::GEPOp::create(
+        b, pointer.getType(), type, pointer,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(fixed)});
+  return pointer;
+}
+
+/// Bools are bytes in memory.
+static Type inMemory(ImplicitLocOpBuilder &b, Type element) {
+  return element.isInteger(1) ? b.getI8Type() : element;
+}
+
+Value KernelFrame::load(Value pointer, Type element, int64_t lanes) {
+  Type stored = inMemory(b, element);
+  Value value = LLVM::LoadOp::create(b, vectorOf(stored, lanes), pointer,
+                                     bytesOf(stored));
+  if (stored != element)
+    value = arith::TruncIOp::create(b, vectorOf(element, lanes), value);
+  return value;
+}
+
+void KernelFrame::store(Value value, Value pointer) {
+  Type element = getElementTypeOrSelf(value.getType());
+  Type stored = inMemory(b, element);
+  if (stored != element)
+    value = arith::ExtUIOp::create(
+        b, vectorOf(stored, lanesOf(value.getType())), value);
+  LLVM::StoreOp::create(b, value, pointer, bytesOf(stored));
+}
+
+Value KernelFrame::index(Value array, Value position) {
+  Value value = LLVM::LoadOp::create(
+      b, indexType, element(array, indexType, position, 0), bytesOf(indexType));
+  if (indexType.isInteger(64))
+    return value;
+  return arith::ExtSIOp::create(b, b.getI64Type(), value);
+}
+
+void KernelFrame::enterRow(Value current) {
+  row = current;
+  if (!plan.usesEdges)
+    return;
+  firstEdge = index(offsets, row);
+  lastEdge = index(offsets, arith::AddIOp::create(b, row, constant(b, 1)));
+  degree = arith::SubIOp::create(b, lastEdge, firstEdge);
+}
+
+const Place &KernelFrame::placeOf(Value leaf, bool *atNeighbor) const {
+  auto known = plan.places.find(leaf);
+  bool other = false;
+  if (known == plan.places.end()) {
+    auto gather = leaf.getDefiningOp<mp::GatherOp>();
+    other = gather.getEnd() != const_cast<mp::KernelOp &>(kernel).getEnd();
+    known = plan.places.find(gather.getNodes());
+  }
+  if (atNeighbor)
+    *atNeighbor = other;
+  return known->second;
+}
+
+Value KernelFrame::rowAt(Value base, Value rowIndex, const Place &place) {
+  Value offset = rowIndex;
+  if (place.width != 1)
+    offset = arith::MulIOp::create(b, rowIndex, constant(b, place.width));
+  return element(base, inMemory(b, place.element), offset, 0);
+}
+
+Value KernelFrame::rowOf(Value leaf, EdgeCursor *cursor) {
+  bool atNeighbor = false;
+  const Place &place = placeOf(leaf, &atNeighbor);
+  if (!atNeighbor)
+    return rowOf(place, cursor);
+  if (!cursor->neighbor)
+    cursor->neighbor = index(neighbors, cursor->position);
+  return rowAt(tables[place.table], cursor->neighbor, place);
+}
+
+Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
+  switch (place.kind) {
+  case Place::Kind::Table: {
+    Value base = tables[place.table];
+    if (place.level == Level::Shared)
+      return base;
+    if (place.level == Level::Row)
+      return rowAt(base, row, place);
+    if (!cursor->edgeId)
+      cursor->edgeId = index(edgeIds, cursor->position);
+    return rowAt(base, cursor->edgeId, place);
+  }
+  case Place::Kind::Slot:
+    return element(scratch, b.getI8Type(), Value(), place.offset);
+  case Place::Kind::BlockBuffer: {
+    Value base = element(scratch, b.getI8Type(), Value(), place.offset);
+    return rowAt(base, arith::SubIOp::create(b, cursor->position, blockBegin),
+                 place);
+  }
+  case Place::Kind::RowBuffer: {
+    Value start =
+        arith::MulIOp::create(b, maxDegree, constant(b, place.perDegree));
+    Value base = element(scratch, b.getI8Type(), start, place.offset);
+    return rowAt(base, arith::SubIOp::create(b, cursor->position, firstEdge),
+                 place);
+  }
+  }
+  llvm_unreachable("all kinds are covered");
+}
+
+Value KernelFrame::rowAhead(Value leaf, const EdgeCursor &cursor) {
+  Value position = arith::MinSIOp::create(
+      b, arith::AddIOp::create(b, cursor.position, prefetch), lastPosition);
+  return rowAt(tables[placeOf(leaf).table], index(neighbors, position),
+               placeOf(leaf));
+}

@@ -1,0 +1,70 @@
+// The generated function's view of a call: what program/Abi.h passes, and where
+// the rows of every table and buffer are.
+#ifndef GOSSAMER_LOWERING_KERNELFRAME_H
+#define GOSSAMER_LOWERING_KERNELFRAME_H
+
+#include "gossamer/lowering/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace gossamer::lowering {
+
+/// One edge of the current row. Node and edge ids are loaded when first asked
+/// for, at the place where the cursor was made.
+struct EdgeCursor {
+  mlir::Value position;
+  mlir::Value neighbor;
+  mlir::Value edgeId;
+};
+
+class KernelFrame {
+public:
+  /// Emits the loads of the call's fields at the start of `function`.
+  KernelFrame(mlir::ImplicitLocOpBuilder &b, mlir::func::FuncOp function,
+              mp::KernelOp kernel, const Plan &plan, bool wideIndex);
+
+  /// Emits the loads of the row's edge range.
+  void enterRow(mlir::Value row);
+
+  /// First byte of the row of `leaf`: a value with a place, or a gather of
+  /// one. `cursor` is null outside of edge loops.
+  mlir::Value rowOf(mlir::Value leaf, EdgeCursor *cursor);
+  mlir::Value rowOf(const Place &place, EdgeCursor *cursor);
+
+  /// The place of a leaf, and whether it is read at the other end of the edge.
+  const Place &placeOf(mlir::Value leaf, bool *atNeighbor = nullptr) const;
+
+  /// The row of `leaf`, a table at the other end, some edges after `cursor`.
+  mlir::Value rowAhead(mlir::Value leaf, const EdgeCursor &cursor);
+
+  /// `pointer` + `index` elements.
+  mlir::Value element(mlir::Value pointer, mlir::Type type, mlir::Value dynamic,
+                      int64_t fixed);
+  mlir::Value load(mlir::Value pointer, mlir::Type element, int64_t lanes);
+  void store(mlir::Value value, mlir::Value pointer);
+
+  mlir::Value begin, end;          // rows of this call
+  mlir::Value row;                 // null when the kernel has no rows
+  mlir::Value firstEdge, lastEdge; // positions [first, last) of the row
+  mlir::Value degree;
+  mlir::Value blockBegin; // position of the first edge of the block
+
+private:
+  mlir::Value field(unsigned offset, mlir::Type type);
+  mlir::Value index(mlir::Value array, mlir::Value position);
+  mlir::Value rowAt(mlir::Value base, mlir::Value row, const Place &place);
+
+  mlir::ImplicitLocOpBuilder &b;
+  mp::KernelOp kernel;
+  const Plan &plan;
+  mlir::Type indexType;
+  mlir::Value call, scratch;
+  mlir::Value offsets, neighbors, edgeIds, maxDegree, prefetch, lastPosition;
+  llvm::SmallVector<mlir::Value> tables;
+};
+
+} // namespace gossamer::lowering
+
+#endif

@@ -1,0 +1,100 @@
+// The order of work of one kernel, and where its values are.
+//
+// For each row the kernel runs phases 0, 1, ...: first the row stages of the
+// phase, then its sweep, the edge stages over the row's edges. An edge value
+// that depends on a finished reduction belongs to a later sweep. A stage is one
+// loop nest (Expr.h); values that cross from one stage to another are in
+// memory, all others in registers.
+#ifndef GOSSAMER_LOWERING_PLAN_H
+#define GOSSAMER_LOWERING_PLAN_H
+
+#include "gossamer/ir/MpDialect.h"
+#include "gossamer/lowering/Expr.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace gossamer::lowering {
+
+/// How often a value differs within a kernel: never, per row, per edge.
+enum class Level { Shared, Row, Edge };
+
+/// Where a value is in memory.
+struct Place {
+  enum class Kind {
+    Table,       // operand or result number `table` of the kernel
+    Slot,        // scratch, one row
+    RowBuffer,   // scratch, for each edge of the row
+    BlockBuffer, // scratch, for each edge of the block
+  };
+  Kind kind = Kind::Slot;
+  Level level = Level::Shared;
+  unsigned table = 0;
+  int64_t offset = 0;    // bytes from scratch; RowBuffer: fixed part
+  int64_t perDegree = 0; // RowBuffer: plus this times maxDegree
+  int64_t width = 1;     // elements per row
+  mlir::Type element;
+};
+
+struct Stage {
+  enum class Kind {
+    Map,      // store the results of expr
+    Reduce,   // combine them over the edges of the row
+    Contract, // combine them along one axis
+    Linear,   // multiply rows of `input` by `weight`
+  };
+  Kind kind = Kind::Map;
+  Level level = Level::Row;
+  Expr expr;
+  llvm::SmallVector<Place, 2> places;         // of each result
+  llvm::SmallVector<mp::ReduceKind, 2> kinds; // Reduce, Contract
+  unsigned axis = 0;                          // Contract
+  mlir::Value input, weight;                  // Linear
+  int64_t lead = 1, depth = 1; // Linear: rows per row, inputs per output
+  bool expensive = false;      // worth computing for several edges at once
+  mlir::Location location;
+
+  explicit Stage(mlir::Location from) : location(from) {}
+};
+
+struct Phase {
+  llvm::SmallVector<Stage, 2> rowStages;
+  llvm::SmallVector<Stage, 4> edgeStages;
+  /// The sweep has buffers of block size, so all its stages run per block.
+  bool blocked = false;
+};
+
+struct Plan {
+  llvm::SmallVector<Stage, 2> sharedStages; // once per call of the kernel
+  llvm::SmallVector<Phase, 4> phases;
+  llvm::DenseMap<mlir::Value, Place> places;
+  int64_t scratchBytes = 0;
+  int64_t scratchBytesPerDegree = 0;
+  int64_t blockEdges = 0;
+  bool usesEdges = false;
+};
+
+/// Bytes after a buffer that a vector at its end may touch.
+inline constexpr int64_t kBufferPadding = 128;
+/// Edge values of at most this many elements are kept for a whole row.
+inline constexpr int64_t kNarrow = 16;
+/// Sums are combined per block of this many edges, or fewer.
+inline constexpr int64_t kMaxBlockEdges = 256;
+
+/// True for ops that cost much more than an addition.
+bool isExpensive(mlir::Operation *op);
+
+/// True for ops that are a loop nest of their own.
+bool needsOwnStage(mlir::Operation *op);
+
+/// The value whose memory holds `value` in the same row-major order, seen
+/// through reshapes.
+mlir::Value throughReshapes(mlir::Value value);
+
+int64_t bytesOf(mlir::Type element);
+
+/// Plans `kernel`; an error is reported at the op that has no lowering.
+mlir::FailureOr<Plan> planKernel(mp::KernelOp kernel);
+
+} // namespace gossamer::lowering
+
+#endif

@@ -1,0 +1,372 @@
+#include "gossamer/lowering/Residency.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+int64_t lowering::bytesOf(Type element) {
+  return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+}
+
+namespace {
+
+/// Buffers of one block together stay well inside the second-level cache.
+constexpr int64_t kBlockBytes = 128 * 1024;
+constexpr int64_t kMinBlockEdges = 32;
+
+class Planner {
+public:
+  Planner(mp::KernelOp toPlan, const DenseSet<Value> &forced)
+      : kernel(toPlan), residency(toPlan, forced) {}
+
+  /// Fails with `needed` set when that value has to be kept in memory.
+  LogicalResult run();
+
+  Plan plan;
+  Value needed;
+
+private:
+  void placeTables();
+  void placeKept(Value value);
+  void finishBuffers();
+  LogicalResult addStages(Operation *op);
+  LogicalResult addMap(Value value, const Target &target, const Place &place,
+                       bool store);
+  LogicalResult addConcat(mp::ConcatOp concat);
+  LogicalResult addContract(mp::ReduceAxisOp reduce);
+  LogicalResult addLinear(mp::LinearOp linear);
+  LogicalResult addReductions();
+  LogicalResult addYields();
+  LogicalResult buildInto(Stage &stage, ArrayRef<Value> results,
+                          ArrayRef<Target> targets, bool store, bool mergeAxes);
+  void push(Stage stage, unsigned phase);
+  Phase &phaseAt(unsigned index);
+
+  mp::KernelOp kernel;
+  Residency residency;
+  int64_t blockBytesPerEdge = 0;
+  unsigned rowBuffers = 0;
+  SmallVector<Value> blockBuffers;
+};
+
+} // namespace
+
+static Target wholeRow(Type type) {
+  return {0, rowMajor(mp::featureShape(type))};
+}
+
+static Place placeFor(Value value, Place::Kind kind) {
+  Place place;
+  place.kind = kind;
+  place.level = levelOf(value);
+  place.width = mp::featureSize(value.getType());
+  place.element = getElementTypeOrSelf(value.getType());
+  return place;
+}
+
+void Planner::placeTables() {
+  Block &body = kernel.getBody().front();
+  for (BlockArgument argument : body.getArguments()) {
+    Place place = placeFor(argument, Place::Kind::Table);
+    place.table = argument.getArgNumber();
+    plan.places[argument] = place;
+  }
+  // A kept value that is a result lives in its table.
+  for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
+    Value value = operand.get();
+    bool inTable = residency.isKept(value) && levelOf(value) != Level::Edge;
+    if (!inTable || plan.places.contains(value))
+      continue;
+    Place place = placeFor(value, Place::Kind::Table);
+    place.table = body.getNumArguments() + operand.getOperandNumber();
+    plan.places[value] = place;
+  }
+}
+
+void Planner::placeKept(Value value) {
+  if (plan.places.contains(value))
+    return;
+  Place place = placeFor(value, Place::Kind::Slot);
+  int64_t bytes = place.width * bytesOf(place.element);
+  bool acrossSweeps = residency.lastSweep(value) > residency.phaseOf(value);
+  if (place.level != Level::Edge) {
+    place.offset = plan.scratchBytes;
+    plan.scratchBytes += llvm::alignTo(bytes, 64) + kBufferPadding;
+  } else if (acrossSweeps || place.width <= kNarrow) {
+    place.kind = Place::Kind::RowBuffer;
+    place.perDegree = plan.scratchBytesPerDegree;
+    place.offset = kBufferPadding * rowBuffers++;
+    plan.scratchBytesPerDegree += bytes;
+  } else {
+    place.kind = Place::Kind::BlockBuffer;
+    blockBytesPerEdge += bytes;
+    blockBuffers.push_back(value);
+  }
+  plan.places[value] = place;
+}
+
+/// Block buffers follow the slots, row buffers follow them.
+void Planner::finishBuffers() {
+  plan.blockEdges = kMaxBlockEdges;
+  while (plan.blockEdges > kMinBlockEdges &&
+         plan.blockEdges * blockBytesPerEdge > kBlockBytes)
+    plan.blockEdges /= 2;
+  for (Value value : blockBuffers) {
+    Place &place = plan.places[value];
+    place.offset = plan.scratchBytes;
+    int64_t bytes = place.width * bytesOf(place.element) * plan.blockEdges;
+    plan.scratchBytes += llvm::alignTo(bytes, 64) + kBufferPadding;
+  }
+  for (auto &[value, place] : plan.places)
+    if (place.kind == Place::Kind::RowBuffer)
+      place.offset += plan.scratchBytes;
+  plan.scratchBytes += kBufferPadding * rowBuffers;
+}
+
+Phase &Planner::phaseAt(unsigned index) {
+  if (plan.phases.size() <= index)
+    plan.phases.resize(index + 1);
+  return plan.phases[index];
+}
+
+void Planner::push(Stage stage, unsigned phase) {
+  switch (stage.level) {
+  case Level::Shared:
+    plan.sharedStages.push_back(std::move(stage));
+    return;
+  case Level::Row:
+    phaseAt(phase).rowStages.push_back(std::move(stage));
+    return;
+  case Level::Edge:
+    plan.usesEdges = true;
+    phaseAt(phase).blocked |= llvm::any_of(stage.places, [](const Place &p) {
+      return p.kind == Place::Kind::BlockBuffer;
+    });
+    phaseAt(phase).edgeStages.push_back(std::move(stage));
+    return;
+  }
+}
+
+LogicalResult Planner::buildInto(Stage &stage, ArrayRef<Value> results,
+                                 ArrayRef<Target> targets, bool store,
+                                 bool mergeAxes) {
+  auto isLeaf = [&](Value value) { return plan.places.contains(value); };
+  auto built = buildExpr(results, targets, isLeaf, store, mergeAxes);
+  if (Value *value = std::get_if<Value>(&built)) {
+    needed = *value;
+    return failure();
+  }
+  stage.expr = std::move(std::get<Expr>(built));
+  for (const ExprNode &node : stage.expr.nodes) {
+    plan.usesEdges |= node.kind == ExprNode::Kind::Degree ||
+                      node.kind == ExprNode::Kind::FillEmpty;
+    stage.expensive |= node.kind == ExprNode::Kind::Compute &&
+                       isExpensive(node.value.getDefiningOp());
+  }
+  return success();
+}
+
+LogicalResult Planner::addMap(Value value, const Target &target,
+                              const Place &place, bool store) {
+  Stage stage(value.getLoc());
+  stage.level = place.level;
+  stage.places.push_back(place);
+  if (failed(buildInto(stage, value, target, store, /*mergeAxes=*/true)))
+    return failure();
+  push(std::move(stage), residency.phaseOf(value));
+  return success();
+}
+
+/// Each input is stored into its part of the result.
+LogicalResult Planner::addConcat(mp::ConcatOp concat) {
+  const Place place = plan.places.at(concat.getResult());
+  Target target = wholeRow(concat.getType());
+  int64_t axis = concat.getAxis() - mp::numRowAxes(concat.getType());
+  for (Value input : concat.getInputs()) {
+    Stage stage(concat.getLoc());
+    stage.level = place.level;
+    stage.places.push_back(place);
+    if (failed(buildInto(stage, input, target, /*store=*/true,
+                         /*mergeAxes=*/true)))
+      return failure();
+    push(std::move(stage), residency.phaseOf(concat.getResult()));
+    target.offset +=
+        target.strides[axis] * mp::featureShape(input.getType())[axis];
+  }
+  return success();
+}
+
+LogicalResult Planner::addContract(mp::ReduceAxisOp reduce) {
+  Value input = reduce.getInput();
+  Stage stage(reduce.getLoc());
+  stage.kind = Stage::Kind::Contract;
+  stage.level = levelOf(reduce.getResult());
+  stage.places.push_back(plan.places.at(reduce.getResult()));
+  stage.kinds.push_back(reduce.getKind());
+  stage.axis = reduce.getAxis() - mp::numRowAxes(input.getType());
+  // The result does not move along the axis.
+  Target target = wholeRow(reduce.getType());
+  target.strides.insert(target.strides.begin() + stage.axis, 0);
+  if (failed(buildInto(stage, input, target, /*store=*/true,
+                       /*mergeAxes=*/false)))
+    return failure();
+  push(std::move(stage), residency.phaseOf(reduce.getResult()));
+  return success();
+}
+
+LogicalResult Planner::addLinear(mp::LinearOp linear) {
+  Stage stage(linear.getLoc());
+  stage.kind = Stage::Kind::Linear;
+  stage.level = levelOf(linear.getResult());
+  stage.places.push_back(plan.places.at(linear.getResult()));
+  stage.input = throughReshapes(linear.getInput());
+  stage.weight = throughReshapes(linear.getWeight());
+  stage.depth = mp::featureShape(linear.getWeight().getType()).front();
+  stage.lead = mp::featureSize(linear.getInput().getType()) / stage.depth;
+  push(std::move(stage), residency.phaseOf(linear.getResult()));
+  return success();
+}
+
+LogicalResult Planner::addStages(Operation *op) {
+  Value value = op->getResult(0);
+  if (!residency.isUsed(value) || !residency.isKept(value))
+    return success();
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](mp::ReduceOp) { return success(); }) // ends its sweep
+      .Case([&](mp::ConcatOp concat) { return addConcat(concat); })
+      .Case([&](mp::ReduceAxisOp reduce) { return addContract(reduce); })
+      .Case([&](mp::LinearOp linear) { return addLinear(linear); })
+      .Default([&](Operation *) {
+        return addMap(value, wholeRow(value.getType()), plan.places.at(value),
+                      /*store=*/false);
+      });
+}
+
+/// One stage for all reductions of a sweep that have the same shape.
+LogicalResult Planner::addReductions() {
+  using Key = std::pair<unsigned, SmallVector<int64_t, 4>>;
+  SmallVector<std::pair<Key, SmallVector<mp::ReduceOp>>> groups;
+  for (auto reduce : kernel.getBody().front().getOps<mp::ReduceOp>()) {
+    if (!residency.isUsed(reduce.getResult()))
+      continue;
+    Key key{residency.phaseOf(reduce.getResult()) - 1,
+            SmallVector<int64_t, 4>(mp::featureShape(reduce.getType()))};
+    auto *group =
+        llvm::find_if(groups, [&](auto &g) { return g.first == key; });
+    if (group == groups.end())
+      group = &groups.emplace_back(key, SmallVector<mp::ReduceOp>());
+    group->second.push_back(reduce);
+  }
+  for (auto &[key, reductions] : groups) {
+    Stage stage(reductions.front().getLoc());
+    stage.kind = Stage::Kind::Reduce;
+    stage.level = Level::Edge;
+    SmallVector<Value> results;
+    SmallVector<Target> targets;
+    for (mp::ReduceOp reduce : reductions) {
+      stage.places.push_back(plan.places.at(reduce.getResult()));
+      stage.kinds.push_back(reduce.getKind());
+      results.push_back(reduce.getEdges());
+      targets.push_back(wholeRow(reduce.getType()));
+    }
+    if (failed(buildInto(stage, results, targets, /*store=*/true,
+                         /*mergeAxes=*/true)))
+      return failure();
+    push(std::move(stage), key.first);
+  }
+  return success();
+}
+
+/// Results that are not stored by the stage that computes them.
+LogicalResult Planner::addYields() {
+  Block &body = kernel.getBody().front();
+  for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
+    Value value = operand.get();
+    unsigned table = body.getNumArguments() + operand.getOperandNumber();
+    auto known = plan.places.find(value);
+    if (known != plan.places.end() &&
+        known->second.kind == Place::Kind::Table &&
+        known->second.table == table)
+      continue;
+    Place place = placeFor(value, Place::Kind::Table);
+    place.table = table;
+    if (failed(addMap(value, wholeRow(value.getType()), place, /*store=*/true)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Planner::run() {
+  Block &body = kernel.getBody().front();
+  placeTables();
+  for (Operation &op : body.without_terminator())
+    if (residency.isKept(op.getResult(0)))
+      placeKept(op.getResult(0));
+  finishBuffers();
+  for (Operation &op : body.without_terminator())
+    if (failed(addStages(&op)))
+      return failure();
+  return failure(failed(addYields()) || failed(addReductions()));
+}
+
+/// What the planner relies on: tables with features, elementwise arithmetic on
+/// tables of one shape, edges visited from the kernel's own end.
+static LogicalResult checkOp(mp::KernelOp kernel, Operation *op) {
+  if (op->getNumResults() != 1 ||
+      !isa<RankedTensorType>(op->getResult(0).getType()))
+    return op->emitOpError("has no lowering inside a kernel");
+  for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
+    if (mp::featureSize(value.getType()) == 0)
+      return op->emitOpError("has a table without features, ")
+             << value.getType() << ", which is not compiled";
+  std::optional<mp::End> end =
+      llvm::TypeSwitch<Operation *, std::optional<mp::End>>(op)
+          .Case<mp::ReduceOp, mp::DegreeOp, mp::FillIsolatedOp>(
+              [](auto visits) { return visits.getEnd(); })
+          .Default(std::nullopt);
+  if (end && *end != kernel.getEnd())
+    return op->emitOpError("visits edges by ")
+           << mp::stringifyEnd(*end) << " in a kernel that visits them by "
+           << mp::stringifyEnd(kernel.getEnd());
+  if (end || isView(op) || needsOwnStage(op) || isa<mp::FillOp>(op))
+    return success();
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue())
+               ? success()
+               : constant.emitOpError("is not the same value everywhere; pass "
+                                      "it as an argument");
+  if (!op->hasTrait<OpTrait::Elementwise>())
+    return op->emitOpError("has no lowering inside a kernel");
+  return success();
+}
+
+static LogicalResult checkKernel(mp::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  for (Operation &op : body.without_terminator())
+    if (failed(checkOp(kernel, &op)))
+      return failure();
+  for (Value value : body.getTerminator()->getOperands())
+    if ((levelOf(value) == Level::Shared) == kernel.getRows().has_value())
+      return kernel.emitOpError("cannot write ")
+             << value.getType() << ": a kernel writes tables of its own rows";
+  return success();
+}
+
+FailureOr<Plan> lowering::planKernel(mp::KernelOp kernel) {
+  if (failed(checkKernel(kernel)))
+    return failure();
+  DenseSet<Value> forced;
+  while (true) {
+    Planner planner(kernel, forced);
+    if (succeeded(planner.run()))
+      return std::move(planner.plan);
+    if (!forced.insert(planner.needed).second)
+      return kernel.emitOpError("has a reshape that cannot be read in place");
+  }
+}

@@ -1,0 +1,252 @@
+"""The compiler: IR text in, a saved program and a report out.
+
+`libgossamer_compiler.so` is loaded by the first compilation that the disk cache does not answer,
+so a process whose programs are all cached never loads LLVM.
+
+The cache is a folder of files named by a digest of everything that decides the machine code: IR,
+options, the compiler library, and, for target "host", the processor. An entry starts with the
+digest of its content, which is checked before use. The folder belongs to the user alone; one that
+others can write to is not used, because its content is code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import platform
+import stat
+import struct
+import tempfile
+import threading
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossamer import native
+from gossamer.errors import CompileError
+
+CACHE_BYTES = 256 * 2**20
+_DIGEST_BYTES = 32
+_STAGES = {"captured": 3, "optimized": 4, "kernels": 5, "llvm": 6}
+_PROGRAM, _REMARKS, _BUFFERS, _ERROR_TEXT, _ERROR_FILE = 0, 1, 2, 7, 8
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled function.
+
+    Attributes:
+        program: (bytes,) uint8, a saved program, as `torch.ops.gossamer.run` takes it.
+        remarks: what passes did: pass, kind, message, and file and line of the user's code.
+        buffers: the arrays a call makes: rows, graph, shape, dtype, lifetime.
+        texts: IR of the stages captured, optimized, kernels, llvm; empty without `dump`.
+        cached: it came from the disk.
+    """
+
+    program: Tensor
+    remarks: list[dict[str, Any]]
+    buffers: list[dict[str, Any]]
+    texts: dict[str, str] = field(default_factory=dict)
+    cached: bool = False
+
+
+def compile_ir(
+    ir: str,
+    *,
+    target: str = "host",
+    numerics: str = "fast",
+    wide_index: bool = False,
+    dump: bool = False,
+    cache: bool = True,
+) -> Compiled:
+    """The program of the one function in `ir`.
+
+    Args:
+        ir: text of a module with one `func.func` of mp, arith and math ops.
+        target: "host", "generic" (x86-64-v2), "x86-64-v3" or "x86-64-v4".
+        numerics: "fast" also allows rewrites that are equal in real arithmetic only; "strict"
+            does not.
+        wide_index: graph arrays hold int64 instead of int32.
+        dump: keep the text of all stages; never answered from the cache.
+        cache: look on the disk first, and keep the result there.
+
+    Raises:
+        CompileError: what was found, with file and line of the user's code where it is known.
+    """
+    options = f"target={target};numerics={numerics};wide={wide_index:d};dump={dump:d}"
+    cache = cache and not dump
+    key = _cache_key(ir, options, target) if cache else ""
+    if cache and (known := _read_entry(key)) is not None:
+        return known
+    compiled = _compile(ir, options)
+    if cache:
+        _write_entry(key, compiled)
+    return compiled
+
+
+class _Bytes(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+_load_lock = threading.Lock()
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    # Never RTLD_GLOBAL: other libraries of the process may bring another LLVM.
+    library = ctypes.CDLL(str(native.library_path("gossamer_compiler")), mode=os.RTLD_LOCAL)
+    library.gsCompile.restype = ctypes.c_void_p
+    library.gsCompile.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p]
+    library.gsOk.argtypes = [ctypes.c_void_p]
+    library.gsGet.restype = _Bytes
+    library.gsGet.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.gsErrorLine.argtypes = [ctypes.c_void_p]
+    library.gsRelease.argtypes = [ctypes.c_void_p]
+    library.gsRelease.restype = None
+    return library
+
+
+def load() -> None:
+    """Load the compiler and LLVM now, so that the first compilation doesn't pay for it."""
+    with _load_lock:
+        _library()
+
+
+def _compile(ir: str, options: str) -> Compiled:
+    load()
+    library = _library()
+    text = ir.encode()
+    result = library.gsCompile(text, len(text), options.encode())
+    try:
+
+        def part(index: int) -> bytes:
+            found = library.gsGet(result, index)
+            return ctypes.string_at(found.data, found.size) if found.size else b""
+
+        if not library.gsOk(result):
+            file = part(_ERROR_FILE).decode() or None
+            raise CompileError(part(_ERROR_TEXT).decode(), file, library.gsErrorLine(result))
+        texts = {stage: part(index).decode() for stage, index in _STAGES.items()}
+        return Compiled(
+            program=_tensor(part(_PROGRAM)),
+            remarks=[json.loads(line) for line in part(_REMARKS).splitlines()],
+            buffers=json.loads(part(_BUFFERS)),
+            texts={stage: text for stage, text in texts.items() if text},
+        )
+    finally:
+        library.gsRelease(result)
+
+
+def _tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+@functools.cache
+def _processor() -> str:
+    """Name and features of the processor, as the system tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("vendor_id", "cpu family", "model", "stepping", "flags")
+    return "\n".join(line for line in lines if line.split("\t")[0].strip() in wanted)
+
+
+@functools.cache
+def _compiler_identity() -> str:
+    """Changes with every build of the compiler, and needs no look into it."""
+    status = native.library_path("gossamer_compiler").stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _cache_key(ir: str, options: str, target: str) -> str:
+    digest = hashlib.sha256()
+    processor = _processor() if target == "host" else ""
+    for part in (_compiler_identity(), processor, options, ir):
+        data = part.encode()
+        digest.update(struct.pack("<Q", len(data)) + data)
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where programs are kept: `gossamer` in `$XDG_CACHE_HOME`, or in `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "gossamer"
+
+
+@functools.cache
+def _safe_folder(folder: Path) -> bool:
+    """Whether `folder` is ours alone; made when it is missing. Says so once when it is not."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = os.lstat(folder)
+    except OSError as error:
+        warnings.warn(f"compiled programs are not kept on disk: {error}", stacklevel=4)
+        return False
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        problem = "is not a folder of this user"
+    elif status.st_mode & 0o077:
+        problem = "can be read or written by others; chmod 700 it"
+    else:
+        return True
+    warnings.warn(f"compiled programs are not kept on disk: {folder} {problem}", stacklevel=4)
+    return False
+
+
+def _read_entry(key: str) -> Compiled | None:
+    folder = cache_folder()
+    if not _safe_folder(folder):
+        return None
+    path = folder / key
+    try:
+        content = path.read_bytes()
+        os.utime(path)
+    except OSError:
+        return None
+    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.sha256(payload).digest() != digest:
+        path.unlink(missing_ok=True)
+        return None
+    (size,) = struct.unpack_from("<Q", payload)
+    report = json.loads(payload[8 : 8 + size])
+    return Compiled(_tensor(payload[8 + size :]), report["remarks"], report["buffers"], cached=True)
+
+
+def _write_entry(key: str, compiled: Compiled) -> None:
+    folder = cache_folder()
+    if not _safe_folder(folder):
+        return
+    report = json.dumps({"remarks": compiled.remarks, "buffers": compiled.buffers}).encode()
+    payload = struct.pack("<Q", len(report)) + report + compiled.program.numpy().tobytes()
+    try:
+        # Readers see the whole entry or none.
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(hashlib.sha256(payload).digest() + payload)
+        os.replace(file.name, folder / key)
+        _drop_oldest(folder)
+    except OSError as error:
+        warnings.warn(f"a compiled program was not kept on disk: {error}", stacklevel=3)
+
+
+def _drop_oldest(folder: Path) -> None:
+    """Delete the entries that were not used for longest, until the rest fits."""
+    entries = []
+    for path in folder.iterdir():
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # another process dropped it
+        entries.append((status.st_mtime_ns, status.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= CACHE_BYTES:
+            return
+        path.unlink(missing_ok=True)
+        total -= size

@@ -98,6 +98,11 @@ class Reduce(BuiltinFunction):
         """Whether infinite results become 0."""
         return self.name in ("max", "min") and not self.keeps_infinity
 
+    @property
+    def empty(self) -> float:
+        """What DGL's kernels give for a node without messages."""
+        return {"max": -float("inf"), "min": float("inf")}.get(self.name, 0.0)
+
     def keeping_infinity(self) -> Reduce:
         """This reduction, leaving infinities as they are."""
         return replace(self, keeps_infinity=True)
@@ -107,6 +112,26 @@ class Reduce(BuiltinFunction):
         *row).
         """
         return {self.out_field: _REDUCTIONS[self.name](nodes.mailbox[self.msg_field])}
+
+
+def finite_reduce(reduce: Reduce, nodes: NodeBatch) -> dict[str, Tensor]:
+    """`reduce` as a plain user-defined function, with 0 in place of infinities."""
+    return _first_finite(reduce.as_reduce(nodes))
+
+
+def finite_apply(apply: Callable[[NodeBatch], dict[str, Tensor]], nodes: NodeBatch) -> dict:
+    """`apply` with 0 in place of infinities in the first field it returns, as DGL does after a
+    built-in max or min.
+    """
+    return _first_finite(apply(nodes))
+
+
+def _first_finite(results: dict[str, Tensor]) -> dict[str, Tensor]:
+    first = next(iter(results), None)
+    return {
+        field: replace_infinity(value) if field == first else value
+        for field, value in results.items()
+    }
 
 
 def _largest(messages: Tensor) -> Tensor:

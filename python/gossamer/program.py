@@ -39,7 +39,7 @@ class Program:
     remarks: list[dict[str, Any]]
     seconds: float
     cached: bool
-    needs_out_edges: bool
+    needs: tuple[native.GraphNeeds, ...]
     _texts: dict[str, str] = field(default_factory=dict)
 
     def text(self, stage: str) -> str:
@@ -64,8 +64,8 @@ class Program:
         """Outputs in the order of the function's results, on the given graphs."""
         graph: list[Tensor] = []
         sizes: list[int] = []
-        for structure in structures:
-            arguments = _arguments(structure, self.needs_out_edges)
+        for structure, needs in zip(structures, self.needs, strict=True):
+            arguments = _arguments(structure, needs)
             graph += arguments.arrays
             sizes += arguments.sizes
         return native.ops().run(self.code, graph, inputs, sizes)
@@ -108,7 +108,7 @@ def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
         remarks=compiled.remarks,
         seconds=time.perf_counter() - start,
         cached=compiled.cached,
-        needs_out_edges=any(graph.needs_out_edges for graph in info.graphs),
+        needs=info.graphs,
     )
 
 
@@ -118,28 +118,30 @@ class _Arguments:
     sizes: list[int]
 
 
-_narrow: weakref.WeakKeyDictionary[Structure, dict[bool, _Arguments]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Structure, dict[native.GraphNeeds, _Arguments]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def _arguments(structure: Structure, out_edges: bool) -> _Arguments:
+def _arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
     """The arrays and sizes that a program takes for one graph, kept with the structure."""
-    known = _narrow.get(structure)
+    known = _known.get(structure)
     if known is None:
-        known = _narrow[structure] = {}
-    arguments = known.get(out_edges)
+        known = _known[structure] = {}
+    arguments = known.get(needs)
     if arguments is None:
-        empty = torch.empty(0, dtype=structure.in_csr().offsets.dtype)
-        arrays = [*structure.in_csr()]
-        arrays += [*structure.out_csr()] if out_edges else [empty, empty, empty]
-        max_out = structure.max_out_degree() if out_edges else 0
+        index = torch.int64 if wide_index(structure) else torch.int32
+        none = [torch.empty(0, dtype=index)] * 3
+        arrays = list(structure.in_csr()) if needs.needs_in_edges else none
+        arrays = arrays + (list(structure.out_csr()) if needs.needs_out_edges else none)
         sizes = [
             structure.num_src,
             structure.num_dst,
             structure.num_edges,
-            structure.max_in_degree(),
-            max_out,
+            structure.max_in_degree() if needs.needs_in_edges else 0,
+            structure.max_out_degree() if needs.needs_out_edges else 0,
         ]
-        arguments = known[out_edges] = _Arguments(arrays, sizes)
+        arguments = known[needs] = _Arguments(arrays, sizes)
     return arguments
 
 

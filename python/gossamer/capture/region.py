@@ -7,6 +7,7 @@ that they never exist as arrays.  Reading one computes it.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
 from gossamer.errors import StaleFieldError
 from gossamer.frame import Column, Frame, zeros
-from gossamer.function import BuiltinFunction
+from gossamer.function import BuiltinFunction, Reduce, finite_apply, finite_reduce
 from gossamer.function import from_dgl as builtin_of
 from gossamer.graph import Graph, Relation
 from gossamer.report import Fallback
@@ -98,12 +99,13 @@ class Region:
     ) -> None:
         """Run or compile ``graph.update_all`` on one relation."""
         relation = graph.relation(relation_index)
-        functions = (_udf(message, "message"), _udf(reduce, "reduce"), apply)
-        call = self._record("update_all", relation, functions)
+        functions, initializers = _plain_functions(message, reduce, apply)
+        call = self._record("update_all", relation, functions, initializers=initializers)
         if call is None:
             EAGER.update_all(graph, relation_index, message, reduce, apply)
             return
-        if not self._fills_zeros(call, relation.dst):
+        ignores = isinstance(builtin_of(reduce), Reduce)
+        if not ignores and not self._fills_zeros(call, relation.dst):
             EAGER.update_all(graph, relation_index, message, reduce, apply)
             return
         self._write_edges(call, relation.edges, call.captured.call.side_writes)
@@ -112,7 +114,7 @@ class Region:
     def apply_edges(self, graph: Graph, relation_index: int, func: Callable) -> None:
         """Run or compile ``graph.apply_edges`` on one relation."""
         relation = graph.relation(relation_index)
-        call = self._record("apply_edges", relation, (_udf(func, "message"), None, None))
+        call = self._record("apply_edges", relation, (_udf(func), None, None))
         if call is None:
             EAGER.apply_edges(graph, relation_index, func)
             return
@@ -120,8 +122,17 @@ class Region:
         self._write_edges(call, relation.edges, {**captured.side_writes, **captured.outputs})
 
     def apply_nodes(self, graph: Graph, ntype_index: int, func: Callable) -> None:
-        """Apply functions are plain torch code on whole columns: nothing to compile."""
-        EAGER.apply_nodes(graph, ntype_index, func)
+        """Run or compile ``graph.apply_nodes`` on one node type."""
+        frame = graph._node_frames[ntype_index]
+        rows = _node_set(frame.num_rows, graph.idtype, graph.device)
+        none = Frame(0, "edges", graph.device)
+        etype = ("", "", graph.ntypes[ntype_index])
+        relation = Relation(rows, frame, frame, none, etype)
+        call = self._record("apply_nodes", relation, (None, None, func))
+        if call is None:
+            EAGER.apply_nodes(graph, ntype_index, func)
+            return
+        self._write_nodes(call, frame)
 
     def edge_softmax(
         self, graph: Graph, relation_index: int, logits: Tensor, norm_by: str
@@ -138,7 +149,12 @@ class Region:
     # --- recording --------------------------------------------------------------------------------
 
     def _record(
-        self, kind: str, relation: Relation, functions: tuple, softmax_end: str = "dst"
+        self,
+        kind: str,
+        relation: Relation,
+        functions: tuple,
+        softmax_end: str = "dst",
+        initializers: tuple = (),
     ) -> RecordedCall | None:
         site = Site(
             kind=kind,
@@ -151,6 +167,7 @@ class Region:
             canonical_etype=relation.canonical_etype,
             device=relation.structure.device.type,
             softmax_end=softmax_end,
+            initializers=initializers,
         )
         captured = self._session.capture(site)
         if isinstance(captured, Fallback):
@@ -260,6 +277,13 @@ def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor |
     return _ids(spec, relation.structure)
 
 
+@functools.lru_cache(maxsize=64)
+def _node_set(num_rows: int, idtype: torch.dtype, device: torch.device) -> Structure:
+    """Nodes without edges: what an apply function runs on."""
+    none = torch.empty(0, dtype=idtype, device=device)
+    return Structure(none, none, num_rows, num_rows, homogeneous=True, check=False)
+
+
 def _ids(spec: InputSpec, structure: Structure) -> Tensor:
     if spec.name == "src":
         return structure.src
@@ -282,10 +306,28 @@ def _output(call: RecordedCall, field: str) -> Any:
     return captured.outputs.get(field) or captured.side_writes[field]
 
 
-def _udf(function: Any, role: str) -> Callable:
-    """A built-in as the plain function it stands for; other functions as they are."""
+def _udf(function: Any) -> Callable:
+    """A built-in message as the plain function it stands for; other functions as they are."""
     builtin = builtin_of(function)
-    return getattr(builtin, f"as_{role}") if isinstance(builtin, BuiltinFunction) else function
+    return builtin.as_message if isinstance(builtin, BuiltinFunction) else function
+
+
+def _plain_functions(message: Any, reduce: Any, apply: Callable | None) -> tuple[tuple, tuple]:
+    """The functions of update_all as plain ones, and what isolated nodes get by field.
+
+    A built-in max or min gives isolated nodes an infinity, which apply sees, and which DGL then
+    replaces by 0 in the first field.
+    """
+    builtin = builtin_of(reduce)
+    if not isinstance(builtin, Reduce):
+        return (_udf(message), reduce, apply), ()
+    reduce = builtin.as_reduce
+    if not builtin.replaces_infinity:
+        return (_udf(message), reduce, apply), ((builtin.out_field, builtin.empty),)
+    if apply is None:
+        return (_udf(message), functools.partial(finite_reduce, builtin), None), ()
+    apply = functools.partial(finite_apply, apply)
+    return (_udf(message), reduce, apply), ((builtin.out_field, builtin.empty),)
 
 
 def _first_place(call: RecordedCall) -> tuple[str, int]:

@@ -69,11 +69,12 @@ class Site:
     canonical_etype: tuple[str, str, str]
     device: str
     softmax_end: str = "dst"
+    initializers: tuple[tuple[str, float], ...] = ()
 
     def schema(self) -> Hashable:
         """Everything but the functions, for the cache key."""
         frames = tuple(tuple(frame.items()) for frame in (self.src, self.dst, self.edge))
-        names = (self.canonical_etype, self.device, self.softmax_end)
+        names = (self.canonical_etype, self.device, self.softmax_end, self.initializers)
         return (self.kind, frames, self.homogeneous, self.idtype, *names)
 
 
@@ -256,6 +257,7 @@ def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCa
             idtype=site.idtype,
             lifted=reached.tensors,
             num_scalars=len(scalars),
+            initializers=dict(site.initializers),
             canonical_etype=site.canonical_etype,
             softmax_end=site.softmax_end,
         )

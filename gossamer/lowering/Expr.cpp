@@ -27,6 +27,11 @@ SmallVector<int64_t, 4> lowering::rowMajor(ArrayRef<int64_t> shape) {
   return strides;
 }
 
+bool lowering::isOwnRow(mp::GatherOp gather) {
+  return gather.getEnd() ==
+         gather->getParentOfType<mp::KernelOp>().getEnd();
+}
+
 bool lowering::isView(Operation *op) {
   return isa<mp::GatherOp, mp::BroadcastOp, mp::ReshapeOp, mp::TransposeOp,
              mp::SliceOp>(op);
@@ -130,13 +135,13 @@ std::optional<unsigned> ExprBuilder::visitOp(Operation *op,
   using Node = std::optional<unsigned>;
   return llvm::TypeSwitch<Operation *, Node>(op)
       .Case([&](mp::GatherOp gather) -> Node {
-        Value nodes_ = gather.getNodes();
-        if (!isLeaf(nodes_))
-          return visit(nodes_, at);
+        Value table = gather.getNodes();
+        if (isOwnRow(gather))
+          return visit(table, at);
         // The leaf is the gather, not the table: it says at which end to read.
         ExprNode leaf{ExprNode::Kind::Leaf, gather.getResult(), {}, {}, true};
         leaf.index =
-            flatten(at, rowMajor(mp::featureShape(nodes_.getType())), zero());
+            flatten(at, rowMajor(mp::featureShape(table.getType())), zero());
         return add(std::move(leaf), {leaf.index});
       })
       .Case([&](mp::BroadcastOp broadcast) -> Node {
@@ -198,13 +203,13 @@ std::optional<unsigned> ExprBuilder::visitReshaped(Value value,
   if (std::optional<ExprNode> constant = constantNode(value))
     return add(*constant, {});
   auto gather = value.getDefiningOp<mp::GatherOp>();
-  bool leaf = isLeaf(value);
-  if (leaf || (gather && isLeaf(gather.getNodes()))) {
+  bool ownRow = gather && isOwnRow(gather);
+  if (isLeaf(value) || (gather && !ownRow)) {
     ExprNode node{ExprNode::Kind::Leaf, value, {}, flat, false};
     node.perEdge = mp::onEdges(value.getType());
     return add(std::move(node), {flat});
   }
-  if (gather)
+  if (ownRow)
     return visitReshaped(gather.getNodes(), flat);
   if (auto reshape = value.getDefiningOp<mp::ReshapeOp>())
     return visitReshaped(reshape.getInput(), flat);

@@ -9,6 +9,8 @@
 #ifndef GOSSAMER_LOWERING_EXPR_H
 #define GOSSAMER_LOWERING_EXPR_H
 
+#include "gossamer/ir/MpDialect.h"
+
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -59,6 +61,9 @@ struct Target {
 
 /// Row-major strides of `shape`.
 llvm::SmallVector<int64_t, 4> rowMajor(llvm::ArrayRef<int64_t> shape);
+
+/// True when `gather` reads the row that its kernel is at, not the other end.
+bool isOwnRow(mp::GatherOp gather);
 
 /// True when `op` reads its operand in place: no arithmetic, only indices.
 bool isView(mlir::Operation *op);

@@ -105,7 +105,7 @@ const Place &KernelFrame::placeOf(Value leaf, bool *atNeighbor) const {
   bool other = false;
   if (known == plan.places.end()) {
     auto gather = leaf.getDefiningOp<mp::GatherOp>();
-    other = gather.getEnd() != const_cast<mp::KernelOp &>(kernel).getEnd();
+    other = !isOwnRow(gather);
     known = plan.places.find(gather.getNodes());
   }
   if (atNeighbor)

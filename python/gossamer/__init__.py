@@ -21,6 +21,7 @@ from gossamer.convert import (
     graph,
     heterograph,
 )
+from gossamer.errors import FallbackWarning
 from gossamer.graph import Graph
 from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse
@@ -49,6 +50,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "FallbackWarning",
     "Graph",
     "batch",
     "compile",

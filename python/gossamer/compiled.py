@@ -73,7 +73,6 @@ def _compile(model: Any, options: Options) -> Any:
     return CompiledFunction(model, options)
 
 
-_OWN = frozenset({"__wrapped__", "_session"})
 _SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
@@ -90,8 +89,7 @@ class CompiledModule(nn.Module):
         for name, value in model.__dict__.items():
             if name in _SHARED or name.endswith("_hooks") or name.endswith("_hooks_with_kwargs"):
                 self.__dict__[name] = value
-        functools.update_wrapper(self, type(model), assigned=("__doc__",), updated=())
-        object.__setattr__(self, "__wrapped__", model)
+        object.__setattr__(self, "__doc__", type(model).__doc__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model, hooks included, with compiled message passing."""
@@ -107,10 +105,7 @@ class CompiledModule(nn.Module):
         return _wrap_method(self._session, value) if bound else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self.__wrapped__, name, value)
+        setattr(self.__wrapped__, name, value)
 
     def __delattr__(self, name: str) -> None:
         delattr(self.__wrapped__, name)

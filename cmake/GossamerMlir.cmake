@@ -24,6 +24,11 @@ include(AddMLIR)
 # A property of the folder, because mlir-tblgen takes its include path from there.
 include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 
+# MLIR tells traits and passes apart by the addresses of inline variables, which
+# must be the same ones as in libMLIR. Holds for all folders added from here on.
+set(CMAKE_CXX_VISIBILITY_PRESET default)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN OFF)
+
 # An installed library finds LLVM where the build found it.
 set(CMAKE_INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
 

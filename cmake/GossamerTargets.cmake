@@ -32,7 +32,6 @@ function(gossamer_add_shared_library name)
   if(NOT GOSSAMER_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
   endif()
-  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(${name} PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
   install(TARGETS ${name} LIBRARY DESTINATION gossamer/lib COMPONENT package)

@@ -159,4 +159,17 @@ Status buildCsr(const EdgeList &list, const CsrArrays &out,
   return CsrBuilder<int32_t, int32_t>(list, out, parallel).build(pool);
 }
 
+template <typename Index>
+static int64_t largestGap(const Index *offsets, int64_t numRows) {
+  Index largest = 0;
+  for (int64_t row = 0; row < numRows; ++row)
+    largest = std::max(largest, Index(offsets[row + 1] - offsets[row]));
+  return largest;
+}
+
+int64_t maxDegree(const void *offsets, bool wide, int64_t numRows) {
+  return wide ? largestGap(static_cast<const int64_t *>(offsets), numRows)
+              : largestGap(static_cast<const int32_t *>(offsets), numRows);
+}
+
 } // namespace gossamer

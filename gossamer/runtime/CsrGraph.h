@@ -38,6 +38,9 @@ bool needsWideIndex(int64_t edges, int64_t numRows, int64_t numCols);
 Status buildCsr(const EdgeList &list, const CsrArrays &out,
                 ParallelFor &parallel, ScratchPool &pool);
 
+/// Most edges of any row; 0 without rows.
+int64_t maxDegree(const void *offsets, bool wide, int64_t numRows);
+
 } // namespace gossamer
 
 #endif

@@ -5,6 +5,9 @@
 //   Edges sorted by row, in the order of their ids within a row. int32 where
 //   every size fits, else int64.
 //
+// gossamer::max_degree(offsets) -> int
+//   Most edges of any row.
+//
 // gossamer::run(program, graph, inputs, sizes) -> outputs
 //   program  the bytes of a saved program, uint8
 //   graph    six index arrays for each graph argument: in-offsets,
@@ -25,6 +28,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <algorithm>
 #include <tuple>
 
 namespace gossamer {
@@ -95,6 +99,13 @@ std::tuple<Tensor, Tensor, Tensor> cooToCsr(Tensor rows, Tensor cols,
   return {offsets, neighbors, edgeIds};
 }
 
+int64_t maxDegreeOf(Tensor offsets) {
+  Tensor holder;
+  TensorView view = endpoints(offsets, "offsets", holder);
+  return maxDegree(view.data, view.dtype == DType::I64,
+                   std::max<int64_t>(view.shape[0] - 1, 0));
+}
+
 EdgeArrays edgeArrays(const Tensor *tensors) {
   return {check(viewOf(tensors[0], "offsets")),
           check(viewOf(tensors[1], "neighbors")),
@@ -159,6 +170,7 @@ std::vector<int64_t> programInfo(Tensor program) {
 STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
   m.def("coo_to_csr(Tensor rows, Tensor cols, int num_rows, int num_cols)"
         " -> (Tensor offsets, Tensor neighbors, Tensor edge_ids)");
+  m.def("max_degree(Tensor offsets) -> int");
   m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
         " -> Tensor[]");
   m.def("program_info(Tensor program) -> int[]");
@@ -166,6 +178,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
 
 STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("coo_to_csr", TORCH_BOX(&cooToCsr));
+  m.impl("max_degree", TORCH_BOX(&maxDegreeOf));
   m.impl("run", TORCH_BOX(&run));
   m.impl("program_info", TORCH_BOX(&programInfo));
 }

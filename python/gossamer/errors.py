@@ -104,7 +104,8 @@ class UnsupportedError(GossamerError):
     >>> fast = gs.compile(model)
 
     Attributes:
-        file, line: where in the user's code. reason: what was found. remedy: what to write instead.
+        file, line: where in the user's code.
+        reason, remedy: what was found, and what to write instead.
     """
 
     def __init__(self, fallback):
@@ -122,7 +123,8 @@ class FallbackWarning(UserWarning):
     """A graph call runs eagerly, because it cannot be compiled. Said once per place.
 
     Attributes:
-        file, line: where in the user's code. reason: what was found. remedy: what to write instead.
+        file, line: where in the user's code.
+        reason, remedy: what was found, and what to write instead.
     """
 
     def __init__(self, fallback):

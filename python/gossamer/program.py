@@ -118,6 +118,9 @@ class _Arguments:
     sizes: list[int]
 
 
+#: Stands for index arrays that a program does not read.
+_NOTHING = {dtype: torch.empty(0, dtype=dtype) for dtype in (torch.int32, torch.int64)}
+
 _known: weakref.WeakKeyDictionary[Structure, dict[native.GraphNeeds, _Arguments]] = (
     weakref.WeakKeyDictionary()
 )
@@ -131,7 +134,7 @@ def _arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
     arguments = known.get(needs)
     if arguments is None:
         index = torch.int64 if wide_index(structure) else torch.int32
-        none = [torch.empty(0, dtype=index)] * 3
+        none = [_NOTHING[index]] * 3
         arrays = list(structure.in_csr()) if needs.needs_in_edges else none
         arrays = arrays + (list(structure.out_csr()) if needs.needs_out_edges else none)
         sizes = [

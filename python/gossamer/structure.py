@@ -128,11 +128,11 @@ class Structure:
 
     def max_in_degree(self) -> int:
         """Largest in-degree, 0 without nodes."""
-        return self._once("max_in_degree", lambda: _maximum(self.in_degrees()))
+        return self._once("max_in_degree", lambda: _max_degree(self.in_csr()))
 
     def max_out_degree(self) -> int:
         """Largest out-degree, 0 without nodes."""
-        return self._once("max_out_degree", lambda: _maximum(self.out_degrees()))
+        return self._once("max_out_degree", lambda: _max_degree(self.out_csr()))
 
     def in_buckets(self) -> tuple[Bucket, ...]:
         """Destination nodes grouped by in-degree, ascending, without degree 0."""
@@ -274,5 +274,7 @@ def _count(ids: Tensor, length: int) -> Tensor:
     return torch.bincount(ids, minlength=length).to(ids.dtype)
 
 
-def _maximum(degrees: Tensor) -> int:
-    return int(degrees.max()) if degrees.numel() else 0
+def _max_degree(csr: Csr) -> int:
+    if csr.offsets.device.type == "cpu":
+        return native.ops().max_degree(csr.offsets)
+    return int(csr.offsets.diff().max()) if csr.offsets.shape[0] > 1 else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -82,7 +83,8 @@ class ApiMode(TorchFunctionMode):
         if func in _ASKS_AUTOGRAD:
             raise recorder.refuse("autograd's state is read or changed", "do so outside")
         args, kwargs = recorder.without_data(args), recorder.without_data(kwargs)
-        record = composite.TABLE.get(func)
+        # Under autocast torch's own dispatch decides the dtypes, below this mode.
+        record = None if torch.is_autocast_enabled("cpu") else composite.TABLE.get(func)
         if record is not None:
             result = record(recorder, *args, **kwargs)
             if result is not None:

@@ -7,9 +7,10 @@ that they never exist as arrays.  Reading one computes it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import struct
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,14 +100,13 @@ class Region:
     ) -> None:
         """Run or compile ``graph.update_all`` on one relation."""
         relation = graph.relation(relation_index)
-        functions, initializers = _plain_functions(message, reduce, apply)
+        functions, initializers = plain_functions(message, reduce, apply)
         call = self._record("update_all", relation, functions, initializers=initializers)
-        if call is None:
-            EAGER.update_all(graph, relation_index, message, reduce, apply)
-            return
-        ignores = isinstance(builtin_of(reduce), Reduce)
-        if not ignores and not self._fills_zeros(call, relation.dst):
-            EAGER.update_all(graph, relation_index, message, reduce, apply)
+        if isinstance(call, RecordedCall) and not isinstance(builtin_of(reduce), Reduce):
+            call = _with_zeros(call, relation.dst)
+        if isinstance(call, Fallback):
+            with self._eagerly(call):
+                EAGER.update_all(graph, relation_index, message, reduce, apply)
             return
         self._write_edges(call, relation.edges, call.captured.call.side_writes)
         self._write_nodes(call, relation.dst)
@@ -114,9 +114,10 @@ class Region:
     def apply_edges(self, graph: Graph, relation_index: int, func: Callable) -> None:
         """Run or compile ``graph.apply_edges`` on one relation."""
         relation = graph.relation(relation_index)
-        call = self._record("apply_edges", relation, (_udf(func), None, None))
-        if call is None:
-            EAGER.apply_edges(graph, relation_index, func)
+        call = self._record("apply_edges", relation, (plain_message(func), None, None))
+        if isinstance(call, Fallback):
+            with self._eagerly(call):
+                EAGER.apply_edges(graph, relation_index, func)
             return
         captured = call.captured.call
         self._write_edges(call, relation.edges, {**captured.side_writes, **captured.outputs})
@@ -129,8 +130,9 @@ class Region:
         etype = ("", "", graph.ntypes[ntype_index])
         relation = Relation(rows, frame, frame, none, etype)
         call = self._record("apply_nodes", relation, (None, None, func))
-        if call is None:
-            EAGER.apply_nodes(graph, ntype_index, func)
+        if isinstance(call, Fallback):
+            with self._eagerly(call):
+                EAGER.apply_nodes(graph, ntype_index, func)
             return
         self._write_nodes(call, frame)
 
@@ -142,8 +144,9 @@ class Region:
         frame = Frame(relation.structure.num_edges, "edges", columns={"logits": logits})
         relation = relation._replace(edges=frame)
         call = self._record("edge_softmax", relation, (None, None, None), norm_by)
-        if call is None:
-            return EAGER.edge_softmax(graph, relation_index, logits, norm_by)
+        if isinstance(call, Fallback):
+            with self._eagerly(call):
+                return EAGER.edge_softmax(graph, relation_index, logits, norm_by)
         return self.compute(call, list(call.captured.call.outputs))[0]
 
     # --- recording --------------------------------------------------------------------------------
@@ -155,7 +158,7 @@ class Region:
         functions: tuple,
         softmax_end: str = "dst",
         initializers: tuple = (),
-    ) -> RecordedCall | None:
+    ) -> RecordedCall | Fallback:
         site = Site(
             kind=kind,
             functions=functions,
@@ -171,22 +174,18 @@ class Region:
         )
         captured = self._session.capture(site)
         if isinstance(captured, Fallback):
-            self._session.refuse(captured)
-            return None
+            return captured
         sources = [_source(spec, relation, captured) for spec in captured.call.inputs]
         versions = [_version(source) for source in sources]
         return RecordedCall(captured, relation.structure, sources, versions)
 
-    def _fills_zeros(self, call: RecordedCall, frame: Frame) -> bool:
-        """Whether isolated nodes get 0 in every output; another initializer runs eagerly."""
-        for field in call.captured.call.outputs:
-            if frame.initializers.get(field) is not zeros:
-                reason = f"field {field!r} has an initializer of its own"
-                self._session.refuse(
-                    Fallback(*_first_place(call), reason, "use the default, zeros", "update_all")
-                )
-                return False
-        return True
+    @contextlib.contextmanager
+    def _eagerly(self, fallback: Fallback) -> Iterator[None]:
+        """Around a call that runs eagerly. It is reported when it works: errors are the user's."""
+        if self._session.options.fallback == "error":
+            self._session.refuse(fallback)
+        yield
+        self._session.refuse(fallback)
 
     def _write_nodes(self, call: RecordedCall, frame: Frame) -> None:
         fields = list(call.captured.call.outputs)
@@ -277,6 +276,15 @@ def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor |
     return _ids(spec, relation.structure)
 
 
+def _with_zeros(call: RecordedCall, frame: Frame) -> RecordedCall | Fallback:
+    """The call when isolated nodes get 0 in every output; another initializer runs eagerly."""
+    for field in call.captured.call.outputs:
+        if frame.initializers.get(field) is not zeros:
+            reason = f"field {field!r} has an initializer of its own"
+            return Fallback(*_first_place(call), reason, "use the default, zeros", "update_all")
+    return call
+
+
 @functools.lru_cache(maxsize=64)
 def _node_set(num_rows: int, idtype: torch.dtype, device: torch.device) -> Structure:
     """Nodes without edges: what an apply function runs on."""
@@ -306,13 +314,13 @@ def _output(call: RecordedCall, field: str) -> Any:
     return captured.outputs.get(field) or captured.side_writes[field]
 
 
-def _udf(function: Any) -> Callable:
+def plain_message(function: Any) -> Callable:
     """A built-in message as the plain function it stands for; other functions as they are."""
     builtin = builtin_of(function)
     return builtin.as_message if isinstance(builtin, BuiltinFunction) else function
 
 
-def _plain_functions(message: Any, reduce: Any, apply: Callable | None) -> tuple[tuple, tuple]:
+def plain_functions(message: Any, reduce: Any, apply: Callable | None) -> tuple[tuple, tuple]:
     """The functions of update_all as plain ones, and what isolated nodes get by field.
 
     A built-in max or min gives isolated nodes an infinity, which apply sees, and which DGL then
@@ -320,14 +328,14 @@ def _plain_functions(message: Any, reduce: Any, apply: Callable | None) -> tuple
     """
     builtin = builtin_of(reduce)
     if not isinstance(builtin, Reduce):
-        return (_udf(message), reduce, apply), ()
+        return (plain_message(message), reduce, apply), ()
     reduce = builtin.as_reduce
     if not builtin.replaces_infinity:
-        return (_udf(message), reduce, apply), ((builtin.out_field, builtin.empty),)
+        return (plain_message(message), reduce, apply), ((builtin.out_field, builtin.empty),)
     if apply is None:
-        return (_udf(message), functools.partial(finite_reduce, builtin), None), ()
+        return (plain_message(message), functools.partial(finite_reduce, builtin), None), ()
     apply = functools.partial(finite_apply, apply)
-    return (_udf(message), reduce, apply), ((builtin.out_field, builtin.empty),)
+    return (plain_message(message), reduce, apply), ((builtin.out_field, builtin.empty),)
 
 
 def _first_place(call: RecordedCall) -> tuple[str, int]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
+from gossamer.capture.errors import UntraceableError
+
 from .lower import Lowering, out_dtype
 from .reductions import reduce
 from .shapes import permute, reshape
@@ -125,13 +127,26 @@ def _thin_batch(lowering: Lowering, table: Table, core: str, batch: str) -> tupl
     return reshape(lowering, table, axes), "".join(labels[i] for i in kept) + core
 
 
+def _product_dtype(node: fx.Node) -> str:
+    """The dtype of all operands: products do not promote.
+
+    Raises:
+        UntraceableError: they differ; run eagerly, torch says so in its own words.
+    """
+    found = {value.meta["val"].dtype for value in node.args if isinstance(value, fx.Node)}
+    if len(found) > 1:
+        names = " and ".join(sorted(str(dtype) for dtype in found))
+        raise UntraceableError(f"a product of {names}", remedy="cast one of them")
+    return out_dtype(node)
+
+
 def _matmul(lowering: Lowering, node: fx.Node) -> Table:
-    dtype = out_dtype(node)
+    dtype = _product_dtype(node)
     return matmul(lowering, *(lowering.operand(value, dtype) for value in node.args))
 
 
 def _linear_op(lowering: Lowering, node: fx.Node) -> Table:
-    dtype = out_dtype(node)
+    dtype = _product_dtype(node)
     x, weight, *bias = (lowering.operand(value, dtype) for value in node.args if value is not None)
     labels = "ABCDEFGH"[: x.rank - 1]
     result = contract(lowering, x, labels + "k", weight, "nk", labels + "n")
@@ -140,7 +155,7 @@ def _linear_op(lowering: Lowering, node: fx.Node) -> Table:
 
 def _add_product(lowering: Lowering, node: fx.Node) -> Table:
     """addmm, baddbmm: beta * c + alpha * a @ b."""
-    dtype, e = out_dtype(node), lowering.elements
+    dtype, e = _product_dtype(node), lowering.elements
     c, a, b = (lowering.operand(value, dtype) for value in node.args)
     product = _scale(lowering, matmul(lowering, a, b), node.kwargs.get("alpha", 1))
     return lowering.combine(e.add, product, _scale(lowering, c, node.kwargs.get("beta", 1)))

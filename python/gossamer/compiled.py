@@ -19,6 +19,7 @@ from torch import nn
 
 from gossamer.capture.region import Region
 from gossamer.capture.session import Options, Session
+from gossamer.capture.whole import Ready
 
 
 def compile(
@@ -170,6 +171,17 @@ def _wrap_method(session: Session, method: Callable) -> Callable:
 
 
 def _call(session: Session, function: Callable, args: tuple, kwargs: dict) -> Any:
+    found = session.whole.find(function, args, kwargs)
+    if isinstance(found, Ready):
+        return found.run()
+    result = _call_regions(session, function, args, kwargs)
+    if found is not None:
+        session.whole.note(found)
+    return result
+
+
+def _call_regions(session: Session, function: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run the user's function on shadows of its graphs."""
     region = Region(session)
     shadows = _Shadows(region)
     args = tuple(shadows.enter(arg) for arg in args)

@@ -66,6 +66,16 @@ class Report:
         self._session = session
 
     @property
+    def mode(self) -> str:
+        """How the last call ran: ``"whole"`` as one program, ``"region"`` forward in Python."""
+        return self._session.whole.mode
+
+    @property
+    def mode_reason(self) -> str:
+        """Why the last call ran so."""
+        return self._session.whole.reason
+
+    @property
     def fallbacks(self) -> list[Fallback]:
         """The graph calls that run eagerly; empty when everything is compiled."""
         return list(self._session.fallbacks.values())
@@ -117,6 +127,8 @@ class Report:
         """The whole report as plain lists, dicts, strings and numbers."""
         return {
             "model": self._session.name,
+            "mode": self.mode,
+            "mode_reason": self.mode_reason,
             "fallbacks": [asdict(item) for item in self.fallbacks],
             "compilations": [asdict(item) for item in self.compilations],
             "buffers": [asdict(item) for item in self.buffers],
@@ -128,7 +140,7 @@ class Report:
         return [dict(remark) for program in self._session.programs for remark in program.remarks]
 
     def __str__(self) -> str:
-        lines = [f"report of {self._session.name}"]
+        lines = [f"report of {self._session.name}", f"{self.mode} mode: {self.mode_reason}"]
         lines += self._source_lines()
         for item in self.fallbacks:
             lines.append(f"runs eagerly: {item.file}:{item.line}: {item.reason}; {item.remedy}")

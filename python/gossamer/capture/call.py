@@ -72,6 +72,12 @@ class InputSpec:
     (endpoints of edges).
     kind "lifted": tensor `index` of the call's lifted tensors.
     kind "scalar": run-time scalar `index`, a Python float.
+
+    Of a whole forward (`CapturedForward`), whose rows are those of the placeholder's shape:
+
+    kind "argument": tensor `index` among the arguments.
+    kind "field": field `name` of frame `index` among those of all graphs.
+    kind "ids": `index` is the number of the relation.
     """
 
     kind: str
@@ -148,6 +154,31 @@ class CapturedCall:
     def reads(self) -> tuple[tuple[str, str], ...]:
         """(frame, field) of each column that the call reads."""
         return tuple((i.frame, i.name) for i in self.inputs if i.kind == "column")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A relation that a whole forward uses.
+
+    Row sets of different relations that are known to have equally many rows share a symbol.
+    """
+
+    number: int
+    homogeneous: bool
+    symbols: Symbols
+
+
+@dataclass(frozen=True)
+class CapturedForward(CapturedCall):
+    """A whole forward as one call of kind "forward".
+
+    Attributes:
+        outputs: results and fields under names that have no meaning; those without a row axis are
+            the same for all rows.
+        relations: one for each graph argument of the program.
+    """
+
+    relations: tuple[Ends, ...]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,11 @@ def constant(literal: list | float | int | bool, dtype: torch.dtype) -> Tensor:
     return torch.tensor(literal, dtype=dtype)
 
 
+def prefix(rows: Tensor, count: int) -> Tensor:
+    """The first rows of a tensor, as rows of another set."""
+    return rows[:count]
+
+
 def same_size(a: Size, b: Size) -> bool:
     """Whether two sizes are equal for every graph."""
     if isinstance(a, int) and isinstance(b, int):
@@ -183,6 +188,22 @@ def _tensor(recorder: Recorder, data, *, dtype=None, device=None, requires_grad=
     return recorder.constant(data, dtype)
 
 
+def _getitem(recorder: Recorder, input: Tensor, index):
+    """x[:n] with n a number of rows: the first rows of x are rows of another set."""
+    if not isinstance(index, slice) or not isinstance(index.stop, torch.SymInt) or not input.dim():
+        return None
+    rows = input.shape[0]
+    if index.start not in (None, 0) or index.step not in (None, 1):
+        return None
+    if not isinstance(rows, torch.SymInt) or not recorder.allows_prefix(index.stop, rows):
+        return None
+    if same_size(index.stop, rows):
+        return input[:]
+    result = recorder.empty((index.stop, *input.shape[1:]), input.dtype)
+    recorder.protect(result)  # torch's result shares memory with its input
+    return recorder.emit(prefix, (input, index.stop), {}, result)
+
+
 def _is_plain(data) -> bool:
     if isinstance(data, (list, tuple)):
         return all(map(_is_plain, data))
@@ -203,4 +224,5 @@ TABLE = {
     torch.nn.functional.batch_norm: _functional_batch_norm,
     torch.batch_norm: _batch_norm,
     torch.tensor: _tensor,
+    Tensor.__getitem__: _getitem,
 }

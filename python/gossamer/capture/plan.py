@@ -27,9 +27,17 @@ class Plan:
     Args:
         dag: the calls, how they are wired, and the wanted fields.
         session: where the program and a refusal of the compiler are reported.
+        required: a refusal of the compiler is raised as CompileError instead.
     """
 
-    def __init__(self, dag: Dag, session: Session, structures: Sequence[Structure]) -> None:
+    def __init__(
+        self,
+        dag: Dag,
+        session: Session,
+        structures: Sequence[Structure],
+        required: bool = False,
+    ) -> None:
+        self._required = required
         self.dag = dag
         self.emitted = emit(dag)
         self.program = None
@@ -44,6 +52,8 @@ class Plan:
         try:
             program = programs.program_for(self.emitted.text, options, wide)
         except CompileError as error:
+            if self._required:
+                raise
             kinds = ", ".join(step.call.kind for step in self.dag.steps)
             session.refuse(
                 Fallback(error.file or "<unknown>", error.line or 0, error.reason, "", kinds)
@@ -102,7 +112,13 @@ def run_plan(
     plan: Plan, structures: Sequence[Structure], values: Mapping[Hashable, Tensor]
 ) -> list[Tensor]:
     """Run a plan; its outputs take part in autograd when an input does."""
-    tensors = plan.inputs(values)
+    return run_tensors(plan, structures, plan.inputs(values))
+
+
+def run_tensors(
+    plan: Plan, structures: Sequence[Structure], tensors: Sequence[Tensor]
+) -> list[Tensor]:
+    """As `run_plan`, for inputs in order."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         if plan.program is None:
             return plan.interpret(structures, tensors)

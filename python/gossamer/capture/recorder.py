@@ -16,7 +16,7 @@ import contextlib
 import sys
 import sysconfig
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,10 @@ class Recorder:
         self.inputs: list[InputSpec] = []
         self.recording = True
         self.grad = torch.is_grad_enabled()
+        #: Numbers of rows now, by symbol, where a capture may rely on their order.
+        self.row_counts: Mapping[Any, int] = {}
+        #: (smaller, larger): what it relied on; checked in every later call.
+        self.prefixes: list[tuple[Any, Any]] = []
         self._by_spec: dict[InputSpec, fx.Node] = {}
         self._fake_lifted: dict[int, Tensor] = {}
         self._lifted = {id(tensor): index for index, tensor in enumerate(lifted)}
@@ -118,6 +122,15 @@ class Recorder:
         with self.unrecorded(), self.fake:
             return torch.empty(tuple(shape), dtype=dtype)
 
+    def allows_prefix(self, count: torch.SymInt, rows: torch.SymInt) -> bool:
+        """Whether `x[:count]` of a tensor of `rows` rows has `count` rows; then it is noted."""
+        smaller, larger = count.node.expr, rows.node.expr
+        counts = self.row_counts
+        if smaller not in counts or larger not in counts or counts[smaller] > counts[larger]:
+            return False
+        self.prefixes.append((smaller, larger))
+        return True
+
     @contextlib.contextmanager
     def unrecorded(self) -> Iterator[None]:
         """Torch calls in the block are ours, not the user's."""
@@ -133,7 +146,7 @@ class Recorder:
         tensor = self.empty(shape, spec.dtype)
         self.bind(tensor, self._placeholder(spec, tensor))
         if persistent:
-            self._protect(tensor)
+            self.protect(tensor)
         return tensor
 
     def _placeholder(self, spec: InputSpec, tensor: Tensor) -> fx.Node:
@@ -153,12 +166,17 @@ class Recorder:
         self.inputs.append(spec)
         return node
 
-    def _protect(self, tensor: Tensor) -> None:
+    def protect(self, tensor: Tensor) -> None:
         """Refuse writes to this memory. The tensor is kept, so that the address stays taken."""
-        self._persistent.add(self._memory(tensor))
+        self._persistent.add(self.memory(tensor))
         self._protected.append(tensor)
 
-    def _memory(self, tensor: Tensor) -> int:
+    def is_protected(self, tensor: Tensor) -> bool:
+        """Whether this memory outlives the call."""
+        return self.memory(tensor) in self._persistent
+
+    def memory(self, tensor: Tensor) -> int:
+        """Tensors with the same number share memory."""
         with self.unrecorded():
             return tensor.untyped_storage()._cdata
 
@@ -196,7 +214,7 @@ class Recorder:
         if known is None:
             with self.unrecorded(), self.fake:
                 known = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-            self._protect(known)
+            self.protect(known)
             self._fake_lifted[id(tensor)] = known
             self.bind(known, self.node_of(tensor))
         return known
@@ -335,7 +353,7 @@ class Recorder:
                 "return a new tensor",
             )
         self.node_of(target)
-        memory = self._memory(target)
+        memory = self.memory(target)
         if memory in self._persistent:
             raise self.refuse(
                 f"{func} changes a field of the graph in place", "write x = x + y instead of x += y"
@@ -345,7 +363,7 @@ class Recorder:
             other = ref()
             if other is target or other is None:
                 continue
-            if self._memory(other) == memory:
+            if self.memory(other) == memory:
                 raise self.refuse(
                     f"{func} changes memory that another tensor also shows, such as a slice",
                     "build the result with torch.cat, torch.stack or torch.where",

@@ -176,7 +176,7 @@ class Region:
         if isinstance(captured, Fallback):
             return captured
         sources = [_source(spec, relation, captured) for spec in captured.call.inputs]
-        versions = [_version(source) for source in sources]
+        versions = [version_of(source) for source in sources]
         return RecordedCall(captured, relation.structure, sources, versions)
 
     @contextlib.contextmanager
@@ -273,7 +273,7 @@ def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor |
     if spec.kind == "scalar":
         packed = bytearray(struct.pack("d", captured.scalars[spec.index]))
         return torch.frombuffer(packed, dtype=torch.float64).reshape(())
-    return _ids(spec, relation.structure)
+    return ids_of(spec, relation.structure)
 
 
 def _with_zeros(call: RecordedCall, frame: Frame) -> RecordedCall | Fallback:
@@ -292,7 +292,8 @@ def _node_set(num_rows: int, idtype: torch.dtype, device: torch.device) -> Struc
     return Structure(none, none, num_rows, num_rows, homogeneous=True, check=False)
 
 
-def _ids(spec: InputSpec, structure: Structure) -> Tensor:
+def ids_of(spec: InputSpec, structure: Structure) -> Tensor:
+    """The ids that an input of kind "ids" stands for."""
     if spec.name == "src":
         return structure.src
     if spec.name == "dst":
@@ -345,7 +346,7 @@ def _first_place(call: RecordedCall) -> tuple[str, int]:
     return ("<unknown>", 0)
 
 
-def _version(source: Tensor | DeferredColumn) -> int | None:
+def version_of(source: Tensor | DeferredColumn) -> int | None:
     """The in-place counter of a tensor; inference tensors have none."""
     tensor = source if isinstance(source, Tensor) else source.tensor
     return None if tensor is None or tensor.is_inference() else tensor._version
@@ -355,7 +356,7 @@ def _check_fresh(call: RecordedCall) -> None:
     for source, version, spec in zip(
         call.sources, call.versions, call.captured.call.inputs, strict=True
     ):
-        if version is not None and _version(source) != version:
+        if version is not None and version_of(source) != version:
             file, line = _first_place(call)
             what = f"field {spec.name!r}" if spec.kind == "column" else "a tensor"
             raise StaleFieldError(

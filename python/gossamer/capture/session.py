@@ -7,11 +7,13 @@ has, and a float that is seen to vary becomes a run-time scalar of the next capt
 
 from __future__ import annotations
 
+import functools
 import struct
 import threading
 import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -24,6 +26,9 @@ from gossamer.capture.substitute import substitute
 from gossamer.capture.tracer import trace_call
 from gossamer.errors import FallbackWarning, UnsupportedError
 from gossamer.report import Compilation, Fallback
+
+if TYPE_CHECKING:
+    from gossamer.capture.whole import Whole
 
 #: Captures of one function that differ in the values of floats only; then it runs eagerly.
 MAX_VARIANTS = 8
@@ -150,6 +155,8 @@ class Session:
         self.programs: list[ProgramRecord] = []
         self.fallbacks: dict[tuple[str, int, str], Fallback] = {}
         self.lock = threading.RLock()
+        #: How many graph calls fell back so far, counting repetitions.
+        self.refused = 0
         self._entries: dict[Hashable, _Entry] = {}
 
     def capture(self, site: Site) -> Captured | Fallback:
@@ -173,8 +180,24 @@ class Session:
         scalars = [reached.floats[path] for path in variant.scalars]
         return Captured(variant.call, reached.tensors, scalars)
 
+    @functools.cached_property
+    def whole(self) -> Whole:
+        """The whole plans."""
+        from gossamer.capture.whole import Whole
+
+        return Whole(self)
+
+    def reach(self, function: Callable) -> Reached:
+        """What a function reaches.
+
+        Raises:
+            CannotSnapshot: something that no key can hold.
+        """
+        return _reach((function,))
+
     def refuse(self, fallback: Fallback) -> None:
         """Report a call that runs eagerly: once per place; an error when asked for."""
+        self.refused += 1
         if self.options.fallback == "error":
             raise UnsupportedError(fallback)
         with self.lock:

@@ -12,7 +12,8 @@ import contextlib
 import functools
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +22,16 @@ from gossamer.errors import GossamerError
 from gossamer.udf import EdgeBatch, LazyFrame, NodeBatch
 
 from . import ops  # noqa: F401  (registers torch.ops.gossamer)
-from .call import CapturedCall, ColumnSpec, GraphCall, InputSpec, OutputSpec, Symbols, single_call
+from .call import (
+    CapturedCall,
+    ColumnSpec,
+    Functions,
+    GraphCall,
+    InputSpec,
+    OutputSpec,
+    Symbols,
+    single_call,
+)
 from .composite import same_size
 from .errors import UntraceableError
 from .modes import ApiMode, RecordingMode
@@ -29,7 +39,8 @@ from .recorder import Recorder, is_library, size_decision, user_place
 from .sideways import watch_python
 
 _GRAPH = torch.ops.gossamer
-_LOCK = threading.RLock()
+#: One capture at a time.
+TRACING = threading.RLock()
 
 
 def trace_call(call: GraphCall) -> CapturedCall:
@@ -41,10 +52,72 @@ def trace_call(call: GraphCall) -> CapturedCall:
     """
     from gossamer.emit import emit
 
-    with _LOCK:
-        captured = _Trace(call).run()
+    with TRACING:
+        recorder = Recorder(call.lifted)
+        sizes = Sizes.new(recorder, call.homogeneous)
+        scalars = [recorder.scalar(index) for index in range(call.num_scalars)]
+        functions = call.functions(scalars)
+        trace = CallTrace(call, recorder, sizes)
+        with capturing(recorder):
+            captured = trace.captured(trace.fields(functions), scalars)
     emit(single_call(captured))
     return captured
+
+
+class Sizes(NamedTuple):
+    """The unknown sizes of one relation."""
+
+    num_src: torch.SymInt
+    num_dst: torch.SymInt
+    num_edges: torch.SymInt
+    degree: torch.SymInt
+
+    @classmethod
+    def new(cls, recorder: Recorder, homogeneous: bool) -> Sizes:
+        """Sizes of which nothing is known but that both ends may be one set of nodes."""
+        num_dst = recorder.new_size(0)
+        num_src = num_dst if homogeneous else recorder.new_size(0)
+        return cls(num_src, num_dst, recorder.new_size(0), recorder.new_size(1))
+
+    def symbols(self, scalars: Sequence[torch.SymFloat] = ()) -> Symbols:
+        """Their symbols."""
+        exprs = (size.node.expr for size in self)
+        return Symbols(*exprs, tuple(scalar.node.expr for scalar in scalars))
+
+
+@contextlib.contextmanager
+def capturing(recorder: Recorder) -> Iterator[None]:
+    """Records what the block does.
+
+    Raises:
+        UntraceableError: at the user's line, for every failure of the block.
+    """
+    modes = RecordingMode(recorder), ApiMode(recorder)
+    with _errors(recorder), watch_python(recorder), recorder.fake, modes[0], modes[1]:
+        yield
+
+
+@contextlib.contextmanager
+def _errors(recorder: Recorder) -> Iterator[None]:
+    """Every failure becomes an UntraceableError at the user's line."""
+    states = random.getstate()
+    try:
+        yield
+    except UntraceableError:
+        raise
+    except GossamerError as error:
+        raise UntraceableError(str(error), *_place_of(error)) from error
+    except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
+        raise (recorder.env.unanswered or size_decision(error)) from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        raise UntraceableError(reason, *_place_of(error)) from error
+    if recorder.env.unanswered is not None:
+        raise recorder.env.unanswered
+    if recorder.assumes():
+        raise UntraceableError("the function is right only for certain numbers of rows or degrees")
+    if random.getstate() != states:
+        raise UntraceableError("a user function draws random numbers in Python")
 
 
 class _Columns(Mapping[str, str]):
@@ -82,67 +155,30 @@ class _EdgeData(LazyFrame):
         raise UntraceableError("edges.data loses a field in a user function", *user_place())
 
 
-class _Trace:
-    """The state of one capture."""
+class CallTrace:
+    """The functions of one graph call as operators of a recorder, to be used within `capturing`."""
 
-    def __init__(self, call: GraphCall):
+    def __init__(self, call: GraphCall, recorder: Recorder, sizes: Sizes):
         self.call = call
-        self.recorder = Recorder(call.lifted)
-        new_size = self.recorder.new_size
-        self.num_dst = new_size(0)
-        self.num_src = self.num_dst if call.homogeneous else new_size(0)
-        self.num_edges = new_size(0)
-        self.degree = new_size(1)
-        self.scalars = [self.recorder.scalar(index) for index in range(call.num_scalars)]
+        self.recorder = recorder
+        self.sizes = sizes
+        self.num_src, self.num_dst, self.num_edges, self.degree = sizes
         self.written: dict[str, Tensor] = {}
 
-    def run(self) -> CapturedCall:
-        functions = self.call.functions(self.scalars)
-        outputs: dict[str, Tensor] = {}
-        with self._errors(), self._modes():
-            if self.call.kind == "update_all":
-                outputs = self._reduce(functions.reduce, self._message(functions.message))
-                if functions.apply is not None:
-                    outputs = self._apply(functions.apply, outputs)
-            elif self.call.kind == "apply_edges":
-                outputs = self._message(functions.message)
-            elif self.call.kind == "apply_nodes":
-                outputs = self._apply(functions.apply, {})
-            elif self.call.kind == "edge_softmax":
-                outputs = self._softmax()
-            else:
-                raise ValueError(f"unknown kind of graph call: {self.call.kind!r}")
-            return self._captured(outputs)
-
-    @contextlib.contextmanager
-    def _modes(self) -> Iterator[None]:
-        recorder = self.recorder
-        with watch_python(recorder), recorder.fake, RecordingMode(recorder), ApiMode(recorder):
-            yield
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Every failure becomes an UntraceableError at the user's line."""
-        states = random.getstate()
-        try:
-            yield
-        except UntraceableError:
-            raise
-        except GossamerError as error:
-            raise UntraceableError(str(error), *_place_of(error)) from error
-        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
-            raise (self.recorder.env.unanswered or size_decision(error)) from error
-        except Exception as error:
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            raise UntraceableError(reason, *_place_of(error)) from error
-        if self.recorder.env.unanswered is not None:
-            raise self.recorder.env.unanswered
-        if self.recorder.assumes():
-            raise UntraceableError(
-                "the function is right only for certain numbers of rows or degrees"
-            )
-        if random.getstate() != states:
-            raise UntraceableError("a user function draws random numbers in Python")
+    def fields(self, functions: Functions) -> dict[str, Tensor]:
+        """The fields that the call makes; `written` are those that a message function assigned."""
+        if self.call.kind == "update_all":
+            fields = self._reduce(functions.reduce, self._message(functions.message))
+            return fields if functions.apply is None else self._apply(functions.apply, fields)
+        if self.call.kind == "apply_edges":
+            return self._message(functions.message)
+        if self.call.kind == "apply_nodes":
+            return self._apply(functions.apply, {})
+        if self.call.kind == "edge_softmax":
+            name = self.call.softmax_field
+            logits = self._fetch("edge", self.call.edge, False)(name)
+            return {name: self.softmax(logits, self.call.softmax_end)}
+        raise ValueError(f"unknown kind of graph call: {self.call.kind!r}")
 
     def _message(self, message) -> dict[str, Tensor]:
         call = self.call
@@ -170,13 +206,12 @@ class _Trace:
         batch = NodeBatch(data, None, self._node_ids, self.num_dst, self.call.canonical_etype[2])
         return self._checked(apply, apply(batch), self.num_dst, "nodes")
 
-    def _softmax(self) -> dict[str, Tensor]:
-        name, end = self.call.softmax_field, self.call.softmax_end
-        logits = self._fetch("edge", self.call.edge, False)(name)
+    def softmax(self, logits: Tensor, end: str) -> Tensor:
+        """Edge values normalised over the edges that meet at an end."""
         size = self.num_src if end == "src" else self.num_dst
         result = self.recorder.empty(logits.shape, logits.dtype)
         args = (logits, self._endpoint(end), size)
-        return {name: self.recorder.emit(_GRAPH.softmax.default, args, {}, result)}
+        return self.recorder.emit(_GRAPH.softmax.default, args, {}, result)
 
     def _name(self, end: str) -> str:
         return "node" if self.call.homogeneous else end
@@ -256,7 +291,10 @@ class _Trace:
                 )
         return dict(fields)
 
-    def _captured(self, outputs: dict[str, Tensor]) -> CapturedCall:
+    def captured(
+        self, outputs: dict[str, Tensor], scalars: Sequence[torch.SymFloat] = ()
+    ) -> CapturedCall:
+        """The record of a call that makes these fields."""
         on_edges = self.call.kind in ("apply_edges", "edge_softmax")
         rows = "edge" if on_edges else self._name("dst")
         specs = {name: self._output(tensor, rows) for name, tensor in outputs.items()}
@@ -272,13 +310,7 @@ class _Trace:
                 name: spec for name, spec in written.items() if name not in specs or not on_edges
             },
             homogeneous=self.call.homogeneous,
-            symbols=Symbols(
-                num_src=self.num_src.node.expr,
-                num_dst=self.num_dst.node.expr,
-                num_edges=self.num_edges.node.expr,
-                degree=self.degree.node.expr,
-                scalars=tuple(scalar.node.expr for scalar in self.scalars),
-            ),
+            symbols=self.sizes.symbols(scalars),
         )
 
     def _output(self, tensor: Tensor, rows: str) -> OutputSpec:

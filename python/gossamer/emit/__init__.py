@@ -10,11 +10,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
-from gossamer.capture.call import Dag, Produced
+from gossamer.capture.call import CapturedForward, Dag, Produced, Step
 from gossamer.capture.errors import UntraceableError
 
+from .forward import ForwardLowering
 from .ir import Builder, Function, Type, Value, text
-from .lower import Lowering
+from .lower import Lowering, Source
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,17 @@ def emit(dag: Dag) -> EmittedFunction:
                 return _as_rows(builder, fields[origin.step][origin.field], type)
             return builder.argument(origin, type)
 
-        fields.append(Lowering(builder, step.call, step.graph, source).run())
+        fields.append(_lowering(builder, step, source).run())
     results = [fields[step][name] for step, name in dag.outputs]
     function = builder.finish(results, dag.num_graphs)
     inputs = tuple(argument.key for argument in function.arguments)
     return EmittedFunction(function, inputs, dag.outputs, tuple(r.type for r in results))
+
+
+def _lowering(builder: Builder, step: Step, source: Source) -> Lowering:
+    if isinstance(step.call, CapturedForward):
+        return ForwardLowering(builder, step.call, source)
+    return Lowering(builder, step.call, step.graph, source)
 
 
 def _as_rows(builder: Builder, value: Value, type: Type) -> Value:

@@ -78,8 +78,8 @@ class Space:
         self.graph = graph
         self.homogeneous = homogeneous
         self._degree = symbols.degree
-        self._kinds = {symbols.num_src: "src", symbols.num_edges: "edge"}
-        self._kinds[symbols.num_dst] = "node" if homogeneous else "dst"
+        self._kinds = {symbols.num_src: self.rows("src"), symbols.num_edges: self.rows("edge")}
+        self._kinds[symbols.num_dst] = self.node_rows
         self._products = {n * symbols.degree: n for n in (symbols.num_dst,)}
 
     def rows(self, kind: str) -> Rows:
@@ -98,7 +98,7 @@ class Space:
             UntraceableError: the shape counts rows in a way that is not one row per row of a table.
         """
         axes: list[Axis] = []
-        kinds = set()
+        kinds: set[Rows] = set()
         for size in shape:
             if isinstance(size, int):
                 axes.append(size)
@@ -116,9 +116,9 @@ class Space:
         kind = next(iter(kinds), None)
         if "d" in "".join(words):
             return tuple(axes), self.rows("mailbox")
-        return tuple(axes), self.rows(kind) if kind else None
+        return tuple(axes), kind
 
-    def _word(self, size: torch.SymInt) -> tuple[str, str | None]:
+    def _word(self, size: torch.SymInt) -> tuple[str, Rows | None]:
         expr = size.node.expr
         if expr == self._degree:
             return "d", None

@@ -1,0 +1,190 @@
+"""Whole mode: a whole forward as one program, with none of the user's Python in a call.
+
+The first call with new arguments runs in region mode. When it fell back nowhere, the second one
+captures forward: it runs once, on a copy of the model, with graphs and tensors without data. The
+capture is used only when it is proved that nothing else than the results and the fields left on the
+graphs came of it:
+
+- the snapshot refuses code that writes attributes or globals, prints, or reads clocks and files;
+- the recorder refuses random numbers, decisions on values or sizes, and writes to what outlives the
+  call (parameters, buffers, arguments, fields);
+- afterwards the copy and the arguments' containers must be as they were.
+
+What the capture relied on is the plan's key (code and values that it reaches, schemas, modes), or
+is checked by `WholePlan.fits`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gossamer.errors import CompileError
+
+from .errors import UntraceableError
+from .refusal import CannotSnapshot
+from .whole_arguments import Arguments, Unsuited
+from .whole_plan import WholePlan
+from .whole_trace import trace_forward
+
+if TYPE_CHECKING:
+    from .session import Reached, Session
+
+#: Captures of one compiled module that fail, and that succeed, before it stays in region mode.
+MAX_REFUSALS = 4
+MAX_PLANS = 16
+#: Keys with which a call went through in region mode; more means that they hardly come again.
+_MAX_SEEN = 16
+
+
+@dataclass
+class _Site:
+    """What is known of one kind of arguments."""
+
+    seen: set[Hashable] = field(default_factory=set)
+    plans: dict[Hashable, list[WholePlan]] = field(default_factory=dict)
+    refusal: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A call in region mode that, if it falls back nowhere, makes the next one whole."""
+
+    site: _Site
+    key: Hashable
+    refused: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that runs as one program."""
+
+    plan: WholePlan
+    arguments: Arguments
+    reached: Reached
+
+    def run(self) -> Any:
+        """What the call returns; fields are written to the graphs."""
+        return self.plan.run(self.arguments, self.reached)
+
+
+class Whole:
+    """The whole plans of one compiled module, and how its last call ran.
+
+    Attributes:
+        mode: "whole" or "region"; `reason` says why.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.mode = "region"
+        self.reason = "not called yet"
+        self._session = session
+        self._sites: dict[Hashable, _Site] = {}
+        self._refusals = 0
+        self._plans = 0
+        self._lock = threading.RLock()
+        self._kept: list[Any] = []
+
+    def find(self, function: Callable, args: tuple, kwargs: dict) -> Ready | Candidate | None:
+        """How to run a call: as one program, or in region mode."""
+        if self._refusals >= MAX_REFUSALS:
+            return None
+        reason = _unusual_state()
+        if reason is not None:
+            return self._region(reason)
+        try:
+            arguments = Arguments(args, kwargs)
+            site = self._site(function, arguments)
+            if site.refusal is not None:
+                return self._region(site.refusal)
+            return self._find(site, function, arguments)
+        except Unsuited as error:
+            return self._region(error.reason)
+
+    def note(self, candidate: Candidate) -> None:
+        """A call went through in region mode; remember it when nothing fell back."""
+        if candidate.refused != self._session.refused:
+            self._region("a graph call fell back to eager")
+        elif len(candidate.site.seen) < _MAX_SEEN:
+            candidate.site.seen.add(candidate.key)
+
+    def _region(self, reason: str) -> None:
+        self.mode, self.reason = "region", reason
+
+    def _site(self, function: Callable, arguments: Arguments) -> _Site:
+        owner = getattr(function, "__self__", function)
+        code = getattr(function, "__func__", function)
+        training = getattr(owner, "training", None)
+        key = (id(owner), id(code), training, arguments.key, _ambient())
+        site = self._sites.get(key)
+        if site is None:
+            with self._lock:
+                site = self._sites.setdefault(key, _Site())
+                self._kept.append((owner, code))  # so that the ids stay theirs
+        return site
+
+    def _find(
+        self, site: _Site, function: Callable, arguments: Arguments
+    ) -> Ready | Candidate | None:
+        try:
+            reached = self._session.reach(function)
+        except CannotSnapshot as error:
+            return self._refuse(site, f"{error.file}:{error.line}: {error.reason}")
+        key = (reached.key, tuple(value.hex() for value in reached.floats.values()))
+        for plan in site.plans.get(key, ()):
+            if plan.fits(arguments):
+                self.mode, self.reason = "whole", "forward makes results and fields, nothing else"
+                return Ready(plan, arguments, reached)
+        if key not in site.seen:
+            self._region("the first call with this code and these arguments")
+            return Candidate(site, key, self._session.refused)
+        if self._plans >= MAX_PLANS:
+            return self._region(f"there are {MAX_PLANS} whole programs already")
+        return self._capture(site, key, function, arguments, reached)
+
+    def _capture(self, site, key, function, arguments, reached) -> Ready | None:
+        with self._lock:
+            try:
+                trace = trace_forward(function, arguments, reached)
+                plan = WholePlan(trace, self._session, arguments, reached)
+            except (UntraceableError, CannotSnapshot, CompileError) as error:
+                place = f"{error.file}:{error.line}: " if error.file else ""
+                return self._refuse(site, place + error.reason)
+            site.plans.setdefault(key, []).append(plan)
+            self._plans += 1
+        self.mode, self.reason = "whole", "forward makes results and fields, nothing else"
+        return Ready(plan, arguments, reached)
+
+    def _refuse(self, site: _Site, reason: str) -> None:
+        self._refusals += 1
+        site.refusal = reason
+        self._region(reason)
+
+
+def _ambient() -> Hashable:
+    """State of the process that decides what torch code does."""
+    return (
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+    )
+
+
+def _unusual_state() -> str | None:
+    """Why torch code does not do what it usually does, or None."""
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast is on"
+    if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
+        return "a torch mode sees every operator"
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "a torch.func transform is at work"
+    if torch.jit.is_tracing() or torch.compiler.is_compiling():
+        return "torch is tracing"
+    return None
+
+
+__all__ = ["Candidate", "Ready", "Whole"]

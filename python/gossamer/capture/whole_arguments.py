@@ -1,0 +1,197 @@
+"""The arguments of one call of a compiled model, taken apart: graphs, tensors, and the rest.
+
+The rest must be plain: it is part of the key by value. Of a tensor the key has all but the number
+of its rows, when that is the number of nodes or of edges of an argument graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossamer import dgl_bridge
+from gossamer.borrow import DglInitializers, from_dgl, is_dgl_graph
+from gossamer.eager import EAGER
+from gossamer.frame import Frame, Initializers, zeros
+from gossamer.graph import Graph
+
+from .errors import UntraceableError
+
+#: From so many rows on, Python's part of a call no longer counts, and torch's own operators around
+#: graph calls are as good as ours.
+MAX_ROWS = 1 << 15
+
+_PLAIN = (int, str, bool, type(None), torch.dtype, torch.device)
+GRAPH, TENSOR = "graph", "tensor"
+
+
+class Unsuited(UntraceableError):
+    """These arguments (not the code) are a reason for region mode."""
+
+
+class Arguments:
+    """One call's arguments.
+
+    Attributes:
+        graphs: each argument graph once, DGL's as borrowed ones; `originals` as the caller has
+            them.
+        tensors: all tensors, in order.
+        frames: the frames of all graphs, node frames first.
+        structures: the relations of all graphs.
+        node_sets, edge_sets: row set of each node frame and relation; sets of equally many rows
+            are one. `counts` and `edge_counts` are their sizes.
+        rows: for each tensor ("node" or "edge", number of the row set), or None.
+        key: everything that decides what forward does with them.
+
+    Raises:
+        Unsuited: the arguments can't be taken apart.
+    """
+
+    def __init__(self, args: tuple, kwargs: dict):
+        self.args = args
+        self.kwargs = kwargs
+        self.graphs: list[Graph] = []
+        self.originals: list[Any] = []
+        self.tensors: list[Tensor] = []
+        tokens: list[Hashable] = []
+        for value in args:
+            self._take(value, tokens)
+        for name, value in kwargs.items():
+            tokens.append(name)
+            self._take(value, tokens)
+        if not self.graphs:
+            raise Unsuited("there is no graph among the arguments")
+        self._count_rows()
+        self.rows = [self._rows_of(tensor) for tensor in self.tensors]
+        self.key = (
+            tuple(tokens),
+            tuple(map(_graph_key, self.graphs)),
+            self.node_sets,
+            self.edge_sets,
+            tuple(map(_tensor_key, self.tensors, self.rows)),
+        )
+
+    def _take(self, value: Any, tokens: list[Hashable]) -> None:
+        kind = type(value)
+        if kind is Tensor or kind is torch.nn.Parameter:
+            tokens.append(TENSOR)
+            self.tensors.append(value)
+        elif kind in _PLAIN:
+            tokens += (kind, value)
+        elif kind is float:
+            tokens += (kind, value.hex())
+        elif kind in (list, tuple):
+            tokens += (kind, len(value))
+            for item in value:
+                self._take(item, tokens)
+        elif kind is dict:
+            tokens += (kind, len(value))
+            for name, item in value.items():
+                self._take(name, tokens)
+                self._take(item, tokens)
+        elif isinstance(value, Graph) or is_dgl_graph(value):
+            tokens += (GRAPH, self._graph(value))
+        else:
+            raise Unsuited(f"an argument is a {kind.__name__}")
+
+    def _graph(self, value: Any) -> int:
+        for number, known in enumerate(self.originals):
+            if known is value:
+                return number
+        self.originals.append(value)
+        if not isinstance(value, Graph):
+            dgl_bridge.install()
+            value = from_dgl(value)
+        self.graphs.append(value)
+        return len(self.graphs) - 1
+
+    def _count_rows(self) -> None:
+        nodes = [frame for graph in self.graphs for frame in graph._node_frames]
+        edges = [frame for graph in self.graphs for frame in graph._edge_frames]
+        self.frames: list[Frame] = nodes + edges
+        self.structures = [each for graph in self.graphs for each in graph._structures]
+        counts = [frame.num_rows for frame in nodes]
+        self.node_sets = tuple([counts.index(count) for count in counts])
+        self.counts = counts
+        counts = [frame.num_rows for frame in edges]
+        self.edge_sets = tuple([counts.index(count) for count in counts])
+        self.edge_counts = counts
+        if sum(self.counts) + sum(counts) > MAX_ROWS:
+            raise Unsuited(f"the graphs have more than {MAX_ROWS} nodes and edges")
+
+    def _rows_of(self, tensor: Tensor) -> tuple[str, int] | None:
+        if not tensor.dim():
+            return None
+        count = tensor.shape[0]
+        node, edge = count in self.counts, count in self.edge_counts
+        if node and edge:
+            raise Unsuited(f"a tensor with {count} rows may belong to nodes or to edges")
+        if node:
+            return "node", self.counts.index(count)
+        return ("edge", self.edge_counts.index(count)) if edge else None
+
+    def count(self, rows: tuple[str, int]) -> int:
+        """The size of a row set."""
+        kind, number = rows
+        return (self.counts if kind == "node" else self.edge_counts)[number]
+
+    def replaced(self, graphs: list, tensors: list) -> tuple[tuple, dict]:
+        """Arguments of the same form, in fresh containers, with other graphs and tensors."""
+        remaining = iter(tensors)
+
+        def leaf(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return next(remaining)
+            known = [i for i, original in enumerate(self.originals) if original is value]
+            return graphs[known[0]] if known else value
+
+        args = tuple([rebuilt(value, leaf) for value in self.args])
+        return args, {name: rebuilt(value, leaf) for name, value in self.kwargs.items()}
+
+
+def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A copy of nested lists, tuples and dicts with `leaf` applied to the rest."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind([rebuilt(item, leaf) for item in value])
+    if kind is dict:
+        return {name: rebuilt(item, leaf) for name, item in value.items()}
+    return leaf(value)
+
+
+def _tensor_key(tensor: Tensor, rows: tuple[str, int] | None) -> Hashable:
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        raise Unsuited(f"a tensor is on {tensor.device}, {tensor.layout}")
+    shape = tensor.shape if rows is None else tensor.shape[1:]
+    return rows, shape, tensor.dtype, tensor.requires_grad
+
+
+def _graph_key(graph: Graph) -> Hashable:
+    if not all(map(_plain_initializers, (*graph._node_frames, *graph._edge_frames))):
+        raise Unsuited("a graph has an initializer of its own")
+    first = graph._structures[0] if graph._structures else None
+    if first is None or first.device.type != "cpu" or not isinstance(graph._schema, Hashable):
+        raise Unsuited("a graph has no relation, or is not on the CPU")
+    if graph._engine is not EAGER:
+        raise Unsuited("a graph is being compiled already")
+    return graph._schema, first.idtype, tuple(graph._batch_nodes), tuple(graph._batch_edges)
+
+
+def _plain_initializers(frame: Frame) -> bool:
+    initializers = frame.initializers
+    if type(initializers) is Initializers:
+        return initializers.default is zeros and not initializers.by_field
+    if type(initializers) is not DglInitializers:
+        return False
+    theirs = initializers._store.frame
+    default = theirs._default_initializer
+    return (default is None or default is _dgl_zeros()) and not theirs._initializers
+
+
+def _dgl_zeros() -> Any:
+    from dgl.init import zero_initializer
+
+    return zero_initializer

@@ -68,12 +68,43 @@ struct PrefixStep {
   uint32_t output = 0;
 };
 
+/// The first rows of the output are the source's, the others 0.
+struct PadRowsStep {
+  uint32_t source = 0;
+  uint32_t output = 0;
+};
+
+/// output[...] = sum over the rows of source[row, ...].
+struct SumRowsStep {
+  uint32_t source = 0;
+  uint32_t output = 0;
+};
+
+/// output[k, o] = sum of left[..., k] * right[..., o] over the rows and all
+/// feature axes but the last.
+struct ContractRowsStep {
+  uint32_t left = 0;
+  uint32_t right = 0;
+  uint32_t output = 0;
+};
+
 struct Step {
-  enum class Kind : uint8_t { Kernel, Gemm, View, Prefix } kind = Kind::Kernel;
+  enum class Kind : uint8_t {
+    Kernel,
+    Gemm,
+    View,
+    Prefix,
+    PadRows,
+    SumRows,
+    ContractRows
+  } kind = Kind::Kernel;
   KernelStep kernel;
   GemmStep gemm;
   ViewStep view;
   PrefixStep prefix;
+  PadRowsStep padRows;
+  SumRowsStep sumRows;
+  ContractRowsStep contractRows;
 };
 
 struct Program {

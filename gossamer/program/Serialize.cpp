@@ -123,7 +123,7 @@ private:
 constexpr uint8_t kDTypes = uint8_t(DType::Bool) + 1;
 constexpr uint8_t kRowSets = uint8_t(RowSet::Edge) + 1;
 constexpr uint8_t kVisits = uint8_t(VisitBy::Src) + 1;
-constexpr uint8_t kStepKinds = uint8_t(Step::Kind::Prefix) + 1;
+constexpr uint8_t kStepKinds = uint8_t(Step::Kind::ContractRows) + 1;
 
 void write(Writer &out, const ValueInfo &value) {
   out.u8(uint8_t(value.dtype));
@@ -186,6 +186,16 @@ void write(Writer &out, const Step &step) {
   case Step::Kind::Prefix:
     out.u32(step.prefix.source);
     return out.u32(step.prefix.output);
+  case Step::Kind::PadRows:
+    out.u32(step.padRows.source);
+    return out.u32(step.padRows.output);
+  case Step::Kind::SumRows:
+    out.u32(step.sumRows.source);
+    return out.u32(step.sumRows.output);
+  case Step::Kind::ContractRows:
+    out.u32(step.contractRows.left);
+    out.u32(step.contractRows.right);
+    return out.u32(step.contractRows.output);
   }
 }
 
@@ -210,6 +220,19 @@ Step readStep(Reader &in) {
   case Step::Kind::Prefix:
     step.prefix.source = in.u32();
     step.prefix.output = in.u32();
+    break;
+  case Step::Kind::PadRows:
+    step.padRows.source = in.u32();
+    step.padRows.output = in.u32();
+    break;
+  case Step::Kind::SumRows:
+    step.sumRows.source = in.u32();
+    step.sumRows.output = in.u32();
+    break;
+  case Step::Kind::ContractRows:
+    step.contractRows.left = in.u32();
+    step.contractRows.right = in.u32();
+    step.contractRows.output = in.u32();
     break;
   }
   return step;

@@ -1,5 +1,7 @@
 #include "gossamer/program/Validate.h"
 
+#include <algorithm>
+
 namespace gossamer {
 
 int64_t rowElements(const ValueInfo &value) {
@@ -134,7 +136,13 @@ private:
     case Step::Kind::View:
       return checkView(step.view);
     case Step::Kind::Prefix:
-      return checkPrefix(step.prefix);
+      return checkPrefix(step.prefix.source, step.prefix.output, "prefix");
+    case Step::Kind::PadRows:
+      return checkPrefix(step.padRows.source, step.padRows.output, "padding");
+    case Step::Kind::SumRows:
+      return checkSumRows(step.sumRows);
+    case Step::Kind::ContractRows:
+      return checkContractRows(step.contractRows);
     }
     return malformed("unknown kind of step");
   }
@@ -235,17 +243,62 @@ private:
     return {};
   }
 
-  Status checkPrefix(const PrefixStep &step) {
+  /// A prefix, or its inverse.
+  Status checkPrefix(uint32_t from, uint32_t to, const char *what) {
+    if (Status s = use(from); !s.ok())
+      return s;
+    if (Status s = define(to); !s.ok())
+      return s;
+    const ValueInfo &source = program.values[from];
+    const ValueInfo &output = program.values[to];
+    if (source.rows == RowSet::None || output.rows == RowSet::None)
+      return malformed("a ", what, " of a table without rows");
+    if (output.dtype != source.dtype || output.features != source.features)
+      return malformed("a ", what, " changes dtype or features");
+    return {};
+  }
+
+  static bool isFloat(DType dtype) {
+    return dtype == DType::F32 || dtype == DType::F64;
+  }
+
+  Status checkSumRows(const SumRowsStep &step) {
     if (Status s = use(step.source); !s.ok())
       return s;
     if (Status s = define(step.output); !s.ok())
       return s;
     const ValueInfo &source = program.values[step.source];
     const ValueInfo &output = program.values[step.output];
-    if (source.rows == RowSet::None || output.rows == RowSet::None)
-      return malformed("a prefix of a table without rows");
-    if (output.dtype != source.dtype || output.features != source.features)
-      return malformed("a prefix changes dtype or features");
+    if (source.rows == RowSet::None || output.rows != RowSet::None)
+      return malformed("a sum of rows needs rows, and its result has none");
+    if (!isFloat(source.dtype) || output.dtype != source.dtype ||
+        output.features != source.features)
+      return malformed("a sum of rows changes dtype or features");
+    return {};
+  }
+
+  Status checkContractRows(const ContractRowsStep &step) {
+    if (Status s = useAll({step.left, step.right}); !s.ok())
+      return s;
+    if (Status s = define(step.output); !s.ok())
+      return s;
+    const ValueInfo &left = program.values[step.left];
+    const ValueInfo &right = program.values[step.right];
+    const ValueInfo &output = program.values[step.output];
+    if (!isFloat(left.dtype) || right.dtype != left.dtype ||
+        output.dtype != left.dtype)
+      return malformed("a contraction of ", dtypeName(left.dtype), " and ",
+                       dtypeName(right.dtype));
+    if (!sameRows(left, right) || output.rows != RowSet::None ||
+        left.features.empty() ||
+        left.features.size() != right.features.size() ||
+        !std::equal(left.features.begin(), left.features.end() - 1,
+                    right.features.begin()))
+      return malformed("a contraction of tables with unlike rows");
+    std::vector<int64_t> expected = {left.features.back(),
+                                     right.features.back()};
+    if (output.features != expected)
+      return malformed("a contraction has not the shape of its factors");
     return {};
   }
 

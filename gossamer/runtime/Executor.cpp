@@ -3,9 +3,11 @@
 #include "gossamer/program/Validate.h"
 #include "gossamer/runtime/HostCpu.h"
 #include "gossamer/runtime/KernelRun.h"
+#include "gossamer/runtime/RowSums.h"
 #include "gossamer/runtime/StridedCopy.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <mutex>
 
@@ -135,6 +137,13 @@ private:
       return runGemm(step);
     case PlanStep::Kind::Copy:
       return copy(step.reads[0], step.writes[0]);
+    case PlanStep::Kind::PadRows:
+      padRows(step);
+      return {};
+    case PlanStep::Kind::SumRows:
+      return runSumRows(step);
+    case PlanStep::Kind::ContractRows:
+      return runContractRows(step);
     }
     return makeError(ErrorCode::Internal, "unknown kind of step");
   }
@@ -210,6 +219,40 @@ private:
       failure = std::move(status);
     });
     return failure;
+  }
+
+  void padRows(const PlanStep &step) {
+    const ValueInfo &source = plan.values[step.reads[0]].info;
+    const ValueInfo &output = plan.values[step.writes[0]].info;
+    size_t row = size_t(rowElements(output) * elementBytes(output.dtype));
+    size_t kept = size_t(std::min(rows(source), rows(output)));
+    char *out = static_cast<char *>(dataOf(step.writes[0]));
+    if (kept > 0 && row > 0)
+      std::memcpy(out, dataOf(step.reads[0]), kept * row);
+    std::fill_n(out + kept * row, (size_t(rows(output)) - kept) * row, char(0));
+  }
+
+  /// A dense table as a matrix whose columns are its last axis.
+  Matrix asMatrix(uint32_t id, int64_t cols) const {
+    const ValueInfo &info = plan.values[id].info;
+    int64_t elements = rowElements(info) * rows(info);
+    return {dataOf(id), cols == 0 ? 0 : elements / cols, cols, cols, 1};
+  }
+
+  Status runSumRows(const PlanStep &step) {
+    const ValueInfo &source = plan.values[step.reads[0]].info;
+    Matrix matrix = asMatrix(step.reads[0], rowElements(source));
+    return sumRows(source.dtype, matrix, dataOf(step.writes[0]),
+                   services.parallel, services.pool);
+  }
+
+  Status runContractRows(const PlanStep &step) {
+    const ValueInfo &left = plan.values[step.reads[0]].info;
+    const ValueInfo &right = plan.values[step.reads[1]].info;
+    return contractRows(
+        left.dtype, asMatrix(step.reads[0], left.features.back()),
+        asMatrix(step.reads[1], right.features.back()), dataOf(step.writes[0]),
+        services.gemm, services.parallel, services.pool);
   }
 
   Status copy(uint32_t from, uint32_t to) {

@@ -106,6 +106,16 @@ private:
       plan.values[step.prefix.output].place =
           plan.values[step.prefix.source].place;
       return;
+    case Step::Kind::PadRows:
+      return addOnRows(PlanStep::Kind::PadRows, {step.padRows.source},
+                       step.padRows.output);
+    case Step::Kind::SumRows:
+      return addOnRows(PlanStep::Kind::SumRows, {step.sumRows.source},
+                       step.sumRows.output);
+    case Step::Kind::ContractRows:
+      return addOnRows(PlanStep::Kind::ContractRows,
+                       {step.contractRows.left, step.contractRows.right},
+                       step.contractRows.output);
     }
   }
 
@@ -125,6 +135,15 @@ private:
     own(gemm.output, Plan::Owner::Temporary);
     plan.steps.push_back(
         {PlanStep::Kind::Gemm, 0, {input, gemm.weight}, {gemm.output}});
+  }
+
+  /// A step that reads dense tables.
+  void addOnRows(PlanStep::Kind kind, std::vector<uint32_t> sources,
+                 uint32_t output) {
+    for (uint32_t &id : sources)
+      id = denseForm(id);
+    own(output, Plan::Owner::Temporary);
+    plan.steps.push_back({kind, 0, std::move(sources), {output}});
   }
 
   void addView(const ViewStep &view) {

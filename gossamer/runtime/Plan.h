@@ -25,9 +25,16 @@ struct Place {
 };
 
 struct PlanStep {
-  enum class Kind : uint8_t { Kernel, Gemm, Copy } kind = Kind::Kernel;
+  enum class Kind : uint8_t {
+    Kernel,
+    Gemm,
+    Copy,
+    PadRows,
+    SumRows,
+    ContractRows
+  } kind = Kind::Kernel;
   uint32_t kernel = 0;          // Kernel: index of the program's step
-  std::vector<uint32_t> reads;  // Gemm: input, weight; Copy: source
+  std::vector<uint32_t> reads;  // Gemm: input, weight; others: sources
   std::vector<uint32_t> writes; // roots
 };
 

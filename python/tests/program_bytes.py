@@ -14,7 +14,7 @@ from enum import IntEnum
 import torch
 
 ABI_VERSION = 1
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class DType(IntEnum):

@@ -50,6 +50,27 @@ inline Step prefixStep(uint32_t source, uint32_t output) {
   return step;
 }
 
+inline Step padRowsStep(uint32_t source, uint32_t output) {
+  Step step;
+  step.kind = Step::Kind::PadRows;
+  step.padRows = {source, output};
+  return step;
+}
+
+inline Step sumRowsStep(uint32_t source, uint32_t output) {
+  Step step;
+  step.kind = Step::Kind::SumRows;
+  step.sumRows = {source, output};
+  return step;
+}
+
+inline Step contractRowsStep(uint32_t left, uint32_t right, uint32_t output) {
+  Step step;
+  step.kind = Step::Kind::ContractRows;
+  step.contractRows = {left, right, output};
+  return step;
+}
+
 } // namespace gossamer::test
 
 #endif

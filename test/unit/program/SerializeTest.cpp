@@ -25,15 +25,21 @@ Program fullProgram() {
               value(RowSet::Src, {4, 5}),
               value(RowSet::Dst, {4, 5}),
               value(RowSet::Dst, {1}, DType::Bool),
-              value(RowSet::Edge, {}, DType::I64)};
+              value(RowSet::Edge, {}, DType::I64),
+              value(RowSet::None, {4, 5}),
+              value(RowSet::None, {2, 5}),
+              value(RowSet::Src, {4, 5})};
   p.values[4].graph = p.values[5].graph = p.values[6].graph = 1;
   p.inputs = {0, 2};
-  p.steps = {viewStep(2, 1, 0, {1, 2}), gemmStep(0, 1, 3), prefixStep(3, 4),
-             kernelStep("k", RowSet::Dst, {4}, {5, 6})};
+  p.steps = {
+      viewStep(2, 1, 0, {1, 2}), gemmStep(0, 1, 3),
+      prefixStep(3, 4),          kernelStep("k", RowSet::Dst, {4}, {5, 6}),
+      sumRowsStep(3, 7),         contractRowsStep(0, 3, 8),
+      padRowsStep(4, 9)};
   p.steps[3].kernel.graph = 1;
   p.steps[3].kernel.scratchBytes = 1 << 20;
   p.steps[3].kernel.scratchBytesPerDegree = 12;
-  p.outputs = {5, 6, 3};
+  p.outputs = {5, 6, 3, 7, 8, 9};
   return p;
 }
 

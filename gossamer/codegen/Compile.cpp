@@ -118,8 +118,7 @@ LogicalResult Compilation::emit() {
   program.cpu = machine.needs;
   if (!module->getBody()->empty()) {
     FailureOr<std::vector<uint8_t>> code =
-        emitObject(*module, machine, options.numerics,
-                   options.dump ? &result.llvm : nullptr);
+        emitObject(*module, machine, options.dump ? &result.llvm : nullptr);
     if (failed(code))
       return failure();
     program.code = std::move(*code);

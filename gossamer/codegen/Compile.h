@@ -3,6 +3,7 @@
 #define GOSSAMER_CODEGEN_COMPILE_H
 
 #include "gossamer/codegen/Machine.h"
+#include "gossamer/passes/Pipeline.h"
 
 #include <string>
 #include <vector>

@@ -48,9 +48,8 @@ static void setAttributes(Module &module, const Machine &machine) {
 
 mlir::FailureOr<std::vector<uint8_t>>
 codegen::emitObject(mlir::ModuleOp kernels, const Machine &machine,
-                    Numerics numerics, std::string *text) {
-  std::unique_ptr<TargetMachine> backend =
-      machine.createTargetMachine(numerics);
+                    std::string *text) {
+  std::unique_ptr<TargetMachine> backend = machine.createTargetMachine();
   if (!backend)
     return kernels.emitError("cannot generate code for this machine: LLVM has "
                              "no back end for ")

@@ -10,10 +10,8 @@ namespace gossamer::codegen {
 
 /// Optimises and emits `kernels`, a module in the LLVM dialect. `text`, when
 /// not null, receives the optimised LLVM IR. Errors are reported at the module.
-mlir::FailureOr<std::vector<uint8_t>> emitObject(mlir::ModuleOp kernels,
-                                                 const Machine &machine,
-                                                 Numerics numerics,
-                                                 std::string *text);
+mlir::FailureOr<std::vector<uint8_t>>
+emitObject(mlir::ModuleOp kernels, const Machine &machine, std::string *text);
 
 } // namespace gossamer::codegen
 

@@ -73,8 +73,7 @@ mlir::FailureOr<Machine> Machine::select(StringRef name) {
   return machine;
 }
 
-std::unique_ptr<TargetMachine>
-Machine::createTargetMachine(Numerics numerics) const {
+std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
   static std::once_flag once;
   std::call_once(once, [] {
     InitializeNativeTarget();
@@ -86,8 +85,8 @@ Machine::createTargetMachine(Numerics numerics) const {
   if (!backend)
     return nullptr;
   TargetOptions options;
-  options.AllowFPOpFusion =
-      numerics == Numerics::Fast ? FPOpFusion::Fast : FPOpFusion::Standard;
+  // Only what carries the flag: see Combine.cpp.
+  options.AllowFPOpFusion = FPOpFusion::Standard;
   return std::unique_ptr<TargetMachine>(
       backend->createTargetMachine(triple, cpu, features, options, Reloc::PIC_,
                                    CodeModel::Small, CodeGenOptLevel::Default));

@@ -3,7 +3,6 @@
 #define GOSSAMER_CODEGEN_MACHINE_H
 
 #include "gossamer/lowering/Lowering.h"
-#include "gossamer/passes/Pipeline.h"
 
 #include "llvm/Target/TargetMachine.h"
 
@@ -23,8 +22,7 @@ struct Machine {
 
   /// A machine that emits position-independent code of the small model. Null
   /// when LLVM was built without this target.
-  std::unique_ptr<llvm::TargetMachine>
-  createTargetMachine(Numerics numerics) const;
+  std::unique_ptr<llvm::TargetMachine> createTargetMachine() const;
 };
 
 } // namespace gossamer::codegen

@@ -56,7 +56,10 @@ static Value combineFloats(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
   switch (kind) {
   case mp::ReduceKind::Sum:
   case mp::ReduceKind::Mean:
-    return arith::AddFOp::create(b, left, right);
+    // A product that is only added becomes one fused multiply-add. Elsewhere
+    // it would leave rounding residue in x * w - x * w.
+    return arith::AddFOp::create(b, left, right,
+                                 arith::FastMathFlags::contract);
   case mp::ReduceKind::Max:
     return arith::MaximumFOp::create(b, left, right);
   case mp::ReduceKind::Min:

@@ -19,7 +19,8 @@ static constexpr int64_t kRowsPerTile = 4;
 
 static Value multiply(ImplicitLocOpBuilder &b, Value left, Value right) {
   if (isa<FloatType>(getElementTypeOrSelf(left.getType())))
-    return arith::MulFOp::create(b, left, right);
+    return arith::MulFOp::create(b, left, right,
+                                 arith::FastMathFlags::contract);
   return arith::MulIOp::create(b, left, right);
 }
 

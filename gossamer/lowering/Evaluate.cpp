@@ -133,7 +133,10 @@ Value Evaluator::compute(const ExprNode &node, ArrayRef<Value> operands,
     state.addOperands(operands);
     state.addTypes(type);
     state.propertiesAttr = op->getPropertiesAsAttribute();
-    return b.create(state)->getResult(0);
+    Operation *computed = b.create(state);
+    if (auto product = dyn_cast<arith::MulFOp>(computed))
+      product.setFastmath(arith::FastMathFlags::contract);
+    return computed->getResult(0);
   }
   case ExprNode::Kind::Leaf:
     break;

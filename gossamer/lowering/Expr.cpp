@@ -28,8 +28,7 @@ SmallVector<int64_t, 4> lowering::rowMajor(ArrayRef<int64_t> shape) {
 }
 
 bool lowering::isOwnRow(mp::GatherOp gather) {
-  return gather.getEnd() ==
-         gather->getParentOfType<mp::KernelOp>().getEnd();
+  return gather.getEnd() == gather->getParentOfType<mp::KernelOp>().getEnd();
 }
 
 bool lowering::isView(Operation *op) {

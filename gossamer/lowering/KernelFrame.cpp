@@ -91,6 +91,13 @@ Value KernelFrame::index(Value array, Value position) {
   return arith::ExtSIOp::create(b, b.getI64Type(), value);
 }
 
+/// Loaded where the position is known, so that every use may share it.
+Value KernelFrame::indexAt(Value array, const EdgeCursor &cursor) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(cursor.position);
+  return index(array, cursor.position);
+}
+
 void KernelFrame::enterRow(Value current) {
   row = current;
   if (!plan.usesEdges)
@@ -126,7 +133,7 @@ Value KernelFrame::rowOf(Value leaf, EdgeCursor *cursor) {
   if (!atNeighbor)
     return rowOf(place, cursor);
   if (!cursor->neighbor)
-    cursor->neighbor = index(neighbors, cursor->position);
+    cursor->neighbor = indexAt(neighbors, *cursor);
   return rowAt(tables[place.table], cursor->neighbor, place);
 }
 
@@ -139,7 +146,7 @@ Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
     if (place.level == Level::Row)
       return rowAt(base, row, place);
     if (!cursor->edgeId)
-      cursor->edgeId = index(edgeIds, cursor->position);
+      cursor->edgeId = indexAt(edgeIds, *cursor);
     return rowAt(base, cursor->edgeId, place);
   }
   case Place::Kind::Slot:

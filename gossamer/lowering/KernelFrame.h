@@ -12,7 +12,7 @@
 namespace gossamer::lowering {
 
 /// One edge of the current row. Node and edge ids are loaded when first asked
-/// for, at the place where the cursor was made.
+/// for, right after the position.
 struct EdgeCursor {
   mlir::Value position;
   mlir::Value neighbor;
@@ -54,6 +54,7 @@ public:
 private:
   mlir::Value field(unsigned offset, mlir::Type type);
   mlir::Value index(mlir::Value array, mlir::Value position);
+  mlir::Value indexAt(mlir::Value array, const EdgeCursor &cursor);
   mlir::Value rowAt(mlir::Value base, mlir::Value row, const Place &place);
 
   mlir::ImplicitLocOpBuilder &b;

@@ -2,66 +2,173 @@
 
 `symbolic_trace(model)` gives an ordinary `torch.fx.GraphModule`. Any argument on which a graph method
 is used is a graph. Features on a graph become dataflow: what has been written to a graph so far is a
-`Log`, an argument of every operator that may read it, and no operator changes a graph but the last
-one, `commit`, which leaves the fields that the model leaves.
+log, an argument of every operator that may read it, and no operator changes a graph but the last
+one, `commit`, which leaves the fields that the model leaves. See `fx_operators.py`:
 
     update_all(graph, log, message, reduce, apply, etype) -> Fields   the fields it writes
     apply_edges(graph, log, function, etype) -> Fields
     apply_nodes(graph, log, function, ntype) -> Fields
+    call(graph, log, relation, name, args, kwargs) -> Called          any other method
     read(graph, log, space, field) -> Tensor
     edge_softmax(graph, logits, norm_by) -> Tensor
+    view(graph, log) -> Graph             what a module is given that is a leaf of the trace
     commit(graph, log)
 
 The user's functions are submodules: a `GraphModule` each where fx can trace them, else as they are.
+They hold no parameters: parameters and modules that they use are arguments of `bind`, so they have
+the model's own names in the trace, and a checkpoint of the model loads into it.
+
+As everywhere in `torch.fx`, plain Python values (a float attribute, `self.training` in an `if`) are
+those of the moment of tracing. Tensors are not: what is computed from a tensor is recorded.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+import functools
+import operator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
 
-from gossamer.function import BuiltinFunction, from_dgl, is_builtin
-from gossamer.fx_operators import (
-    apply_edges,
-    apply_nodes,
-    commit,
-    edge_softmax,
-    read,
-    update_all,
-)
-from gossamer.graph import Graph
-from gossamer.symbolic import Symbolic
-from gossamer.udf import EdgeBatch, NodeBatch
+from gossamer import dgl_bridge
+from gossamer import fx_operators as operators
+from gossamer.capture.recorder import is_library, user_place
+from gossamer.function import from_dgl, is_builtin
+from gossamer.fx_functions import Function, Hole, Kept, has_effect, rebuild
+from gossamer.fx_graphs import Argument, SymbolicGraph
+from gossamer.fx_model import traced_copy
+from gossamer.fx_transform import CompileMessagePassing
 
 #: Iterating an argument (a list of blocks) stops here when nothing else stops it.
 MAX_ITEMS = 256
 
-_GRAPH_NAMES = frozenset(
-    name
-    for name in (*dir(Graph), "edge_softmax")
-    if not name.startswith("_") and not hasattr(Tensor, name)
+_RANDOM = frozenset((torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal))
+_FACTS = frozenset(
+    "dim size numel stride is_floating_point is_complex element_size ndimension __len__".split()
 )
+_FACT_ATTRIBUTES = frozenset(
+    "shape dtype device ndim layout requires_grad is_leaf is_cuda is_sparse".split()
+)
+_VALUES = frozenset(
+    "item tolist numpy __bool__ __float__ __int__ __index__ __complex__ equal allclose".split()
+)
+
+
+@dataclass
+class _Body:
+    """A user-defined function that is being traced.
+
+    Attributes:
+        outer: the graph of the model, in which the function is used.
+        graph: the graph of the function: placeholders for its argument and for `captured`.
+        captured: nodes of `outer` that the function uses, to its placeholders.
+    """
+
+    outer: fx.Graph
+    graph: fx.Graph
+    last_placeholder: fx.Node
+    captured: dict[fx.Node, fx.Node] = field(default_factory=dict)
+
+    def placeholder(self, node: fx.Node) -> fx.Node:
+        """What stands for a node of the model in the function."""
+        if node not in self.captured:
+            taken = {inner.target for inner in self.captured.values()} | {"batch"}
+            name = node.name if node.name not in taken else f"{node.name}_outer"
+            with self.graph.inserting_after(self.last_placeholder):
+                self.last_placeholder = self.captured[node] = self.graph.placeholder(name)
+        return self.captured[node]
 
 
 class GraphTracer(fx.Tracer):
     """A `torch.fx.Tracer` that recognises graph arguments; made to be subclassed.
 
     As in `torch.fx.Tracer`, override `is_leaf_module`, `create_arg` and the like. `trace_function`
-    decides how a user-defined function enters the trace.
+    decides how a user-defined function enters the trace. Like every fx tracer it is for one thread.
     """
+
+    proxy_buffer_attributes = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._graphs: dict[fx.Node, SymbolicGraph] = {}
-        self._functions: list[Callable] = []
+        self._body: _Body | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._graphs: dict[Any, SymbolicGraph] = {}
+        self._captured: dict[nn.Module, dict[str, fx.Proxy]] = {}
+        self._attributes: dict[str, fx.Proxy] = {}
+        self._kept: dict[int, fx.Proxy] = {}
+        self._speculative: list[fx.Node] = []
+
+    # --- the trace --------------------------------------------------------------------------------
+
+    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> fx.Graph:
+        """As `torch.fx.Tracer.trace`; the fields left on graphs are committed last.
+
+        The model is not changed: functions become submodules of a shallow copy of it, `self.root`.
+
+        Raises:
+            TraceError: what cannot be traced, with the place in the user's file.
+        """
+        self._reset()
+        if "dgl" in sys.modules:
+            dgl_bridge.install()
+        try:
+            with _Tensors(self), traced_copy(root) as traced:
+                graph = super().trace(traced, concrete_args)
+        except Exception as error:
+            raise _placed(error) from error
+        self._commit(graph)
+        for node in reversed(self._speculative):
+            if not node.users:
+                graph.erase_node(node)
+        return graph
+
+    def _commit(self, graph: fx.Graph) -> None:
+        output = next(node for node in reversed(graph.nodes) if node.op == "output")
+        with graph.inserting_before(output):
+            for symbolic in self._graphs.values():
+                if symbolic.log:
+                    args = (symbolic.handle_of_all(), tuple(symbolic.log))
+                    self.create_proxy("call_function", operators.commit, args, {})
+
+    def create_proxy(self, kind: str, target: Any, args: tuple, kwargs: dict, *more, **named):
+        """As `torch.fx.Tracer.create_proxy`; a function or leaf that is given a graph may write it.
+
+        It gets a view of the graph, and what it has written to the view is written by the model.
+        """
+        mine = isinstance(target, operators.Operator) or target in (getattr, operator.getitem)
+        if kind not in ("call_function", "call_module") or mine or self._body is not None:
+            return super().create_proxy(kind, target, args, kwargs, *more, **named)
+        views: dict[int, tuple[SymbolicGraph, fx.Proxy, fx.Proxy]] = {}
+
+        def viewed(value: Any) -> Any:
+            graph = self._known_graph(value)
+            if graph is None:
+                return value
+            if id(graph) not in views:
+                views[id(graph)] = (graph, graph.view(), graph.view())
+            return views[id(graph)][2]
+
+        args, kwargs = _map_graphs((args, kwargs), viewed)
+        result = super().create_proxy(kind, target, args, kwargs, *more, **named)
+        for graph, before, after in views.values():
+            self._note_written(graph, before, after, result)
+        return result
+
+    def _note_written(self, graph: SymbolicGraph, *args: fx.Proxy) -> None:
+        fields = self.create_proxy("call_function", operators.written, args, {})
+        graph.log.append((None, fields))
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """A proxy that turns into a graph when it is used as one."""
-        return Argument(node, self)
+        return Argument(node, self) if self._body is None else fx.Proxy(node, self)
 
     def iter(self, obj: fx.Proxy) -> Iterator:
         """Items of an argument, for `zip(self.layers, blocks)` and unpacking.
@@ -72,310 +179,347 @@ class GraphTracer(fx.Tracer):
         try:
             return super().iter(obj)
         except fx.proxy.TraceError:
+            if self._body is not None:
+                raise
             return self._items(obj)
-
-    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> fx.Graph:
-        """As `torch.fx.Tracer.trace`; the fields left on graphs are committed last.
-
-        The trace gets its functions as submodules of a shallow copy of `root`: `self.root` then.
-        """
-        self._graphs.clear()
-        self._functions.clear()
-        if isinstance(root, nn.Module):
-            root = copy.copy(root)
-            root._modules = dict(root._modules)
-        graph = super().trace(root, concrete_args)
-        for index, function in enumerate(self._functions):
-            self.root.add_module(f"udf_{index}", self.trace_function(function))
-        output = next(node for node in reversed(graph.nodes) if node.op == "output")
-        with graph.inserting_before(output):
-            for node, symbolic in self._graphs.items():
-                if symbolic.log and node.op in ("placeholder", "call_function", "get_attr"):
-                    graph.call_function(commit, (node, self.create_arg(tuple(symbolic.log))))
-        return graph
-
-    def symbolic_graph(self, proxy: fx.Proxy) -> SymbolicGraph:
-        """The graph that a proxy stands for: one object for one argument."""
-        return self._graphs.setdefault(proxy.node, SymbolicGraph(self, proxy))
-
-    def trace_function(self, function: Callable) -> nn.Module:
-        """A user-defined function as a module: a `GraphModule` if fx can trace it, else as it is."""
-        if is_builtin(function):
-            return Function(from_dgl(function))
-        tracer = _FunctionTracer()
-        try:
-            graph = tracer.trace(Function(function))
-        except Exception:
-            return Function(function)
-        return fx.GraphModule(tracer.root, graph)
-
-    def install(self, function: Callable | None) -> fx.Proxy | None:
-        """A user-defined function as a submodule of the root, by a get_attr node."""
-        if function is None:
-            return None
-        self._functions.append(function)
-        return self.create_proxy("get_attr", f"udf_{len(self._functions) - 1}", (), {})
 
     def _items(self, obj: fx.Proxy) -> Iterator:
         for index in range(MAX_ITEMS):
-            yield obj[index]
+            item = obj[index]
+            self._speculative.append(item.node)
+            yield item
         raise fx.proxy.TraceError(
             f"iterating {obj.node} does not end: its length is unknown without an input; "
             "iterate over zip(self.layers, blocks), or index it"
         )
 
+    # --- graphs -----------------------------------------------------------------------------------
 
-class Argument(Symbolic, fx.Proxy):
-    """A value in a trace; using a graph method on it makes it a graph."""
+    def is_graph(self, proxy: fx.Proxy) -> bool:
+        """Whether a proxy has been used as a graph."""
+        return _identity(proxy.node) in self._graphs
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _GRAPH_NAMES:
-            return getattr(self.tracer.symbolic_graph(self), name)
-        return super().__getattr__(name)
+    def symbolic_graph(self, proxy: fx.Proxy) -> SymbolicGraph:
+        """The graph that a proxy stands for: one object for one argument, or item of one."""
+        key = _identity(proxy.node)
+        if key not in self._graphs:
+            self._check_not_a_relation(key)
+            self._graphs[key] = SymbolicGraph(self, proxy)
+        return self._graphs[key]
 
+    def _check_not_a_relation(self, key: Any) -> None:
+        for other in self._graphs:
+            if isinstance(other, tuple) and other[0] == key:
+                raise fx.proxy.TraceError(
+                    f"{key} is used as a graph after its item {other[1]!r} was; use the graph "
+                    "itself first, so that the trace knows that the item is a relation"
+                )
 
-class SymbolicGraph(Symbolic):
-    """A graph argument in a trace, with what has been written to it so far.
+    def _known_graph(self, value: Any) -> SymbolicGraph | None:
+        if isinstance(value, SymbolicGraph):
+            return value
+        return self.symbolic_graph(value) if _is_argument(value) and self.is_graph(value) else None
 
-    Args:
-        tracer: the trace.
-        proxy: stands for the graph.
-        log: what has been written: ((space, field), tensor) and (None, fields of an operator).
-    """
+    # --- user-defined functions -------------------------------------------------------------------
 
-    def __init__(self, tracer: GraphTracer, proxy: fx.Proxy, log: list | None = None) -> None:
-        self._tracer = tracer
-        self._proxy = proxy
-        self.log: list[tuple] = [] if log is None else log
+    def install(self, function: Any) -> Any:
+        """What stands for a user-defined function (or None) as an argument of an operator."""
+        if function is None or is_builtin(function):
+            return from_dgl(function)
+        if self._body is not None:
+            raise fx.proxy.TraceError("a user-defined function passes messages itself")
+        module = self.trace_function(function)
+        captured = self._captured.pop(module, {})
+        if isinstance(module, Function):
+            captured = {**captured, **self._fill_holes(module)}
+        name = self.get_fresh_qualname("udf_")
+        self.root.add_module(name, module)
+        installed = self.create_proxy("get_attr", name, (), {})
+        if not captured:
+            return installed
+        return self.create_proxy("call_function", operators.bind, (installed, captured), {})
 
-    # --- fields -----------------------------------------------------------------------------------
+    def install_all(self, values: Any) -> Any:
+        """`values` with every user-defined function in it installed."""
+        return _map_graphs(values, lambda x: self.install(x) if _is_function(x) else x)
 
-    ndata = property(lambda self: SymbolicFrame(self, "ndata"))
-    srcdata = property(lambda self: SymbolicFrame(self, "srcdata"))
-    dstdata = property(lambda self: SymbolicFrame(self, "dstdata"))
-    edata = property(lambda self: SymbolicFrame(self, "edata"))
-    nodes = property(lambda self: SymbolicSpaces(self, "nodes"))
-    edges = property(lambda self: SymbolicSpaces(self, "edges"))
-    srcnodes = property(lambda self: SymbolicSpaces(self, "srcnodes"))
-    dstnodes = property(lambda self: SymbolicSpaces(self, "dstnodes"))
+    def trace_function(self, function: Callable) -> nn.Module:
+        """A user-defined function as a module: a `GraphModule` if fx can trace it, else as it is.
 
-    # --- message passing --------------------------------------------------------------------------
+        To keep a function as it is, return `Function(function)`.
+        """
+        if has_effect(function):
+            return Function(function)
+        logs = {graph: list(graph.log) for graph in self._graphs.values()}
+        try:
+            module = self._traced(function)
+        except Exception:
+            module = None
+        written = any(graph.log != logs.get(graph, []) for graph in self._graphs.values())
+        for graph in list(self._graphs.values()):
+            graph.log[:] = logs.get(graph, [])
+        return Function(function) if written or module is None else module
 
-    def update_all(self, message_func, reduce_func, apply_node_func=None, etype=None) -> None:
-        """Record `Graph.update_all`."""
-        self._call(update_all, (message_func, reduce_func, apply_node_func), etype)
+    def _traced(self, function: Callable) -> fx.GraphModule:
+        outer, scopes = self.graph, (self.scope, self.module_stack.copy())
+        graph = fx.Graph()
+        graph._co_fields = _code_fields(function)
+        batch = graph.placeholder("batch")
+        self._body = body = _Body(outer, graph, batch)
+        self.graph = graph
+        try:
+            graph.output(self.create_arg(function(fx.Proxy(batch, self))))
+        finally:
+            self.graph, self._body = outer, None
+            self.scope, self.module_stack = scopes
+        name = graph._co_fields.get("co_name", "function")
+        module = fx.GraphModule({}, graph, name if name.isidentifier() else "function")
+        self._captured[module] = {
+            inner.target: fx.Proxy(node, self) for node, inner in body.captured.items()
+        }
+        return module
 
-    def apply_edges(self, func, edges="__ALL__", etype=None) -> None:
-        """Record `Graph.apply_edges` on all edges."""
-        self._all_only(edges, "apply_edges")
-        self._call(apply_edges, (func,), etype)
+    def _fill_holes(self, module: Function) -> dict[str, fx.Proxy]:
+        """Values of the trace that a kept function reaches, and parts of the model that it uses."""
+        holes: dict[str, fx.Proxy] = {}
 
-    def apply_nodes(self, func, v="__ALL__", ntype=None) -> None:
-        """Record `Graph.apply_nodes` on all nodes."""
-        self._all_only(v, "apply_nodes")
-        self._call(apply_nodes, (func,), ntype)
+        def leaf(value: Any) -> Any:
+            graph = self._known_graph(value)
+            if graph is not None:
+                value = graph.view()
+            if isinstance(value, fx.Proxy):
+                holes[value.node.name] = value
+                return Hole(value.node.name)
+            for path in self._paths(value):
+                holes.setdefault(path.replace(".", "_"), self._attribute(path))
+            return value
 
-    def edge_softmax(self, logits: fx.Proxy, norm_by: str = "dst") -> fx.Proxy:
-        """Record `edge_softmax` over all edges."""
-        arguments = (self._proxy, logits, norm_by)
-        return self._tracer.create_proxy("call_function", edge_softmax, arguments, {})
+        object.__setattr__(module, "function", rebuild(module.function, leaf))
+        return holes
 
-    def __getitem__(self, key: Any) -> SymbolicGraph:
-        """A relation: the same log, written under its name."""
-        return SymbolicRelation(self, key)
+    def _paths(self, value: Any) -> list[str]:
+        """Paths of the parameters and modules that are `value`, or parts of it for the root."""
+        if not isinstance(value, nn.Module | Tensor):
+            return []
+        path = self._path(value)
+        if path is None:
+            return []
+        if path:
+            return [path]
+        parts = (*value._parameters.items(), *value._buffers.items(), *value._modules.items())
+        return [
+            name
+            for name, part in parts
+            if part is not None
+            and not isinstance(part, fx.GraphModule)
+            and not isinstance(part, Function)
+        ]
+
+    # --- values that a function reaches ---------------------------------------------------------
+
+    def create_arg(self, a: Any) -> Any:
+        """As `torch.fx.Tracer.create_arg`; within a function, what is outside of it is captured."""
+        if isinstance(a, fx.Proxy):
+            return self._node_here(a.node)
+        if self._body is not None and isinstance(a, nn.Module | Tensor):
+            return self._node_here(self._outside(a).node)
+        return super().create_arg(a)
+
+    def _node_here(self, node: fx.Node) -> fx.Node:
+        if node.graph is self.graph:
+            return node
+        if self._body is not None and node.graph is self._body.outer:
+            return self._body.placeholder(node)
+        raise fx.proxy.TraceError(
+            f"{node.name}, a value inside of a user-defined function, is used outside of it"
+        )
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, fx.Proxy]) -> Any:
+        """As `torch.fx.Tracer.getattr`; parameters are always read in the model."""
+        with self._in_model():
+            return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def call_module(self, m: nn.Module, forward: Callable, args: tuple, kwargs: dict) -> Any:
+        """As `torch.fx.Tracer.call_module`; a leaf that a function calls is one of its inputs."""
+        if self._body is None:
+            return super().call_module(m, forward, args, kwargs)
+        path = self._path(m)
+        if path == "" or not self.is_leaf_module(m, path or type(m).__name__):
+            return forward(*args, **kwargs)
+        return self.create_proxy("call_method", "__call__", (self._outside(m), *args), kwargs)
 
     @contextmanager
-    def local_scope(self) -> Iterator[None]:
-        """What is written within is forgotten."""
-        kept = list(self.log)
+    def _in_model(self) -> Iterator[None]:
+        """Within it, nodes go to the graph of the model."""
+        body, graph = self._body, self.graph
+        if body is not None:
+            self._body, self.graph = None, body.outer
         try:
             yield
         finally:
-            self.log[:] = kept
+            self._body, self.graph = body, graph
 
-    def local_var(self) -> SymbolicGraph:
-        """The same graph whose writes do not reach this one."""
-        return SymbolicGraph(self._tracer, self._proxy, list(self.log))
+    def _outside(self, value: nn.Module | Tensor) -> fx.Proxy:
+        """A module or tensor that a function uses, as a value of the model's graph."""
+        with self._in_model():
+            path = self._path(value)
+            if path:
+                return self._attribute(path)
+            if path == "":
+                raise fx.proxy.TraceError("a user-defined function passes the model itself on")
+            return self._keep(value)
 
-    def __getattr__(self, name: str) -> Any:
-        """Questions about the structure are asked of the graph at run time."""
-        return getattr(fx.Proxy(self._proxy.node, self._tracer), name)
+    def _attribute(self, path: str) -> fx.Proxy:
+        if path not in self._attributes:
+            self._attributes[path] = self.create_proxy("get_attr", path, (), {})
+            self._speculative.append(self._attributes[path].node)
+        return self._attributes[path]
 
-    def record_read(self, space: Any, field: str) -> fx.Proxy:
-        """The value of a field: the one just written to the same space, else asked at run time."""
-        if self.log and self.log[-1][0] == (space, field):
-            return self.log[-1][1]
-        arguments = (self._proxy, tuple(self.log), space, field)
-        return self._tracer.create_proxy("call_function", read, arguments, {})
+    def _keep(self, value: nn.Module | Tensor) -> fx.Proxy:
+        """A value that isn't part of the model: in a submodule without parameters."""
+        if id(value) not in self._kept:
+            name = self.get_fresh_qualname("kept_")
+            self.root.add_module(name, Kept(value))
+            kept = self.create_proxy("get_attr", name, (), {})
+            if isinstance(value, Tensor):
+                kept = self.create_proxy("call_function", getattr, (kept, "value"), {})
+            self._kept[id(value)] = kept
+        return self._kept[id(value)]
 
-    def _call(self, operator: Callable, functions: tuple, type_name: Any) -> None:
-        installed = tuple(self._tracer.install(function) for function in functions)
-        arguments = (self._proxy, tuple(self.log), *installed, type_name)
-        fields = self._tracer.create_proxy("call_function", operator, arguments, {})
-        self.log.append((None, fields))
-
-    def _all_only(self, subset: Any, name: str) -> None:
-        if not (isinstance(subset, str) and subset == "__ALL__"):
-            raise fx.proxy.TraceError(
-                f"{name} on a subset cannot be traced; compile the model instead"
-            )
-
-
-class SymbolicRelation(SymbolicGraph):
-    """`g[etype]` in a trace."""
-
-    def __init__(self, whole: SymbolicGraph, etype: Any) -> None:
-        super().__init__(whole._tracer, whole._proxy, whole.log)
-        self._etype = etype
-        self._whole = whole
-
-    def record_read(self, space: Any, field: str) -> fx.Proxy:
-        """As `SymbolicGraph.record_read`, in the frames of this relation."""
-        return super().record_read((self._etype, space), field)
-
-    def update_all(self, message_func, reduce_func, apply_node_func=None, etype=None) -> None:
-        """Record `update_all` on this relation."""
-        super().update_all(message_func, reduce_func, apply_node_func, self._etype)
-
-    def apply_edges(self, func, edges="__ALL__", etype=None) -> None:
-        """Record `apply_edges` on this relation."""
-        super().apply_edges(func, edges, self._etype)
-
-    def __getattr__(self, name: str) -> Any:
-        relation = fx.Proxy(self._proxy.node, self._tracer)[self._etype]
-        return getattr(relation, name)
-
-
-class SymbolicFrame(MutableMapping):
-    """Features in a trace: writes go to the log, reads come from it."""
-
-    def __init__(self, graph: SymbolicGraph, space: Any) -> None:
-        self._graph = graph
-        self._space = space
-
-    def __getitem__(self, field: str) -> fx.Proxy:
-        return self._graph.record_read(self._space, field)
-
-    def __setitem__(self, field: str, value: Any) -> None:
-        space = self._space
-        if isinstance(self._graph, SymbolicRelation):
-            space = (self._graph._etype, space)
-        self._graph.log.append(((space, field), value))
-
-    def pop(self, field: str, *default: Any) -> fx.Proxy:
-        """Read a field and forget it."""
-        value = self[field]
-        del self[field]
-        return value
-
-    def __delitem__(self, field: str) -> None:
-        self[field] = None
-
-    def __contains__(self, field: object) -> bool:
-        raise fx.proxy.TraceError(f"whether field {field!r} exists is unknown without a graph")
-
-    def __iter__(self) -> Iterator:
-        raise fx.proxy.TraceError("the fields of a graph are unknown without a graph")
-
-    def __len__(self) -> int:
-        raise fx.proxy.TraceError("the number of fields of a graph is unknown without a graph")
-
-
-class SymbolicSpaces:
-    """`g.nodes` and `g.edges` in a trace."""
-
-    def __init__(self, graph: SymbolicGraph, kind: str) -> None:
-        self._graph = graph
-        self._kind = kind
-
-    def __getitem__(self, type_name: Any) -> _Space:
-        return _Space(SymbolicFrame(self._graph, (self._kind, type_name)))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> fx.Proxy:
-        proxy = fx.Proxy(self._graph._proxy.node, self._graph._tracer)
-        return getattr(proxy, self._kind)(*args, **kwargs)
-
-
-class _Space:
-    def __init__(self, data: SymbolicFrame) -> None:
-        self.data = data
-
-
-class Function(nn.Module):
-    """A user-defined function as a module, so that a trace can hold it."""
-
-    def __init__(self, function: Callable | BuiltinFunction) -> None:
-        super().__init__()
-        if isinstance(function, nn.Module):
-            self.add_module("function", function)
+    def _path(self, value: nn.Module | Tensor) -> str | None:
+        """The name of a module, parameter, buffer or tensor attribute of the model, or None."""
+        if isinstance(value, nn.Module):
+            found = self.root.named_modules()
         else:
-            object.__setattr__(self, "function", function)
+            found = (*self.root.named_parameters(), *self.root.named_buffers())
+        for name, part in found:
+            if part is value:
+                return name
+        return self.tensor_attrs.get(value) if isinstance(value, Tensor) else None
 
-    def forward(self, batch: EdgeBatch | NodeBatch) -> Mapping[str, Tensor]:
-        """Call the function."""
-        return self.function(batch)
 
+class _Tensors(TorchFunctionMode):
+    """Records what would otherwise be computed once, while tracing.
 
-class _FunctionTracer(fx.Tracer):
-    """Traces one user-defined function. Batches need nothing special: frames are asked at run time.
-
-    Modules and parameters that the function reaches are installed in the result.
+    Random numbers everywhere; in user-defined functions all that is computed from tensors.
     """
 
-    def path_of_module(self, mod: nn.Module) -> str:
-        """Where a module is in the result; installed when it isn't there yet."""
-        try:
-            return super().path_of_module(mod)
-        except NameError:
-            name = f"module_{len(self.root._modules)}"
-            self.root.add_module(name, mod)
-            return name
+    def __init__(self, tracer: GraphTracer) -> None:
+        super().__init__()
+        self._tracer = tracer
 
-    def create_arg(self, a: Any) -> Any:
-        """As `torch.fx.Tracer.create_arg`, also for parameters outside of the root."""
-        if isinstance(a, nn.Parameter) and all(a is not p for p in self.root.parameters()):
-            self.root.register_parameter(f"parameter_{len(self.root._parameters)}", a)
-        return super().create_arg(a)
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs=None) -> Any:
+        """Called by torch for each of its functions."""
+        kwargs = kwargs or {}
+        leaves = _leaves((args, kwargs))
+        if any(isinstance(leaf, fx.Proxy) for leaf in leaves):
+            return func(*args, **kwargs)
+        if func in _RANDOM:
+            return self._tracer.create_proxy("call_function", func, args, kwargs)
+        tensors = any(isinstance(leaf, Tensor) for leaf in leaves)
+        if self._tracer._body is None or not tensors or _is_fact(func):
+            return func(*args, **kwargs)
+        if func.__name__ in _VALUES:
+            raise fx.proxy.TraceError(f"`{func.__name__}` of a tensor decides what is traced")
+        outside = self._tracer._outside
+        args, kwargs = fx.node.map_aggregate(
+            (args, kwargs), lambda x: outside(x) if isinstance(x, Tensor) else x
+        )
+        return func(*args, **kwargs)
+
+
+def _is_fact(func: Callable) -> bool:
+    """Whether a function asks a tensor for what doesn't change with its values."""
+    if func.__name__ == "__get__":
+        return getattr(func.__self__, "__name__", "") in _FACT_ATTRIBUTES
+    return func.__name__ in _FACTS
+
+
+def _leaves(values: Any) -> list:
+    leaves: list = []
+    fx.node.map_aggregate(values, lambda leaf: leaves.append(leaf))
+    return leaves
+
+
+def _identity(node: fx.Node) -> Any:
+    """What is equal for nodes of one value: items are told apart by their index."""
+    if node.op == "call_function" and node.target is operator.getitem:
+        owner, index = node.args
+        if isinstance(owner, fx.Node) and isinstance(index, int | str | tuple):
+            return (_identity(owner), index)
+    return node
+
+
+def _is_argument(value: Any) -> bool:
+    return isinstance(value, Argument)
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, fx.Proxy | Tensor | type)
+
+
+def _map_graphs(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """`leaf` of everything in containers, also of what fx doesn't know as a value."""
+    if isinstance(value, tuple | list):
+        return type(value)(_map_graphs(item, leaf) for item in value)
+    if isinstance(value, dict):
+        return {key: _map_graphs(item, leaf) for key, item in value.items()}
+    return leaf(value)
+
+
+def _code_fields(function: Any) -> dict[str, Any]:
+    """Where a function is written: generated code says so in its file name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, nn.Module):
+        function = function.forward
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {}
+    return {
+        "co_name": code.co_name,
+        "co_filename": code.co_filename,
+        "co_firstlineno": code.co_firstlineno,
+    }
+
+
+def _placed(error: Exception) -> fx.proxy.TraceError:
+    """The error with the user's line that it passed through last."""
+    file, line = user_place()
+    traceback = error.__traceback__
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if not is_library(name):
+            file, line = name, traceback.tb_lineno
+        traceback = traceback.tb_next
+    kind = "" if isinstance(error, fx.proxy.TraceError) else f"{type(error).__name__}: "
+    return fx.proxy.TraceError(f"{file}:{line}: {kind}{error}")
 
 
 def symbolic_trace(model: nn.Module | Callable) -> fx.GraphModule:
-    """The model as a `torch.fx.GraphModule`, traced without inputs.
+    """The model as a `torch.fx.GraphModule`, traced without inputs; the model is not changed.
+
+    Parameters and submodules are the model's own objects under their own names. Python numbers
+    and flags are those of this moment, as in `torch.fx.symbolic_trace`. Each graph argument must be
+    another graph.
 
     Raises:
-        torch.fx.proxy.TraceError: the model's code outside user-defined functions depends on values.
+        torch.fx.proxy.TraceError: the model's code outside of user-defined functions depends on
+            values; with file and line.
     """
-    wrapped = getattr(model, "__wrapped__", model)
+    from gossamer.compiled import CompiledFunction, CompiledModule
+
+    if isinstance(model, CompiledFunction | CompiledModule):
+        model = model.__wrapped__
     tracer = GraphTracer()
-    graph = tracer.trace(wrapped)
-    name = type(wrapped).__name__ if isinstance(wrapped, nn.Module) else wrapped.__name__
-    return fx.GraphModule(tracer.root, graph, name)
-
-
-class CompileMessagePassing(fx.Transformer):
-    """A `torch.fx.Transformer` whose result runs the message passing operators compiled.
-
-    >>> fast = gs.fx.CompileMessagePassing(gs.symbolic_trace(model)).transform()
-    >>> y = fast(g, x)
-    """
-
-    def __init__(self, module: fx.GraphModule, **options: Any) -> None:
-        super().__init__(module)
-        self._options = options
-
-    def call_function(self, target: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Message passing operators become compiled ones; others stay."""
-        if target in (update_all, apply_edges, apply_nodes, edge_softmax, read):
-            target = self._compiled(target)
-        return super().call_function(target, args, kwargs)
-
-    def _compiled(self, target: Callable) -> Callable:
-        from gossamer.compiled import compile
-
-        return compile(target, **self._options)
+    graph = tracer.trace(model)
+    name = type(model).__name__ if isinstance(model, nn.Module) else model.__name__
+    return fx.GraphModule(tracer.root, graph, name if name.isidentifier() else "GraphModule")
 
 
 __all__ = [
     "CompileMessagePassing",
+    "Function",
     "GraphTracer",
     "SymbolicGraph",
     "symbolic_trace",

@@ -2,78 +2,163 @@
 
 They don't change the graph they are given, `commit` aside. A log is a tuple of entries in order of
 writing: ((space, field), tensor), or (None, `Fields`) for what an operator wrote.
+
+An operator is an object: called with a proxy it records itself, under any tracer, so that generated
+code can be traced again (which is how `torch.fx` unpickles); it prints as `gossamer::update_all`.
 """
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 
-from gossamer.borrow import from_dgl
+from gossamer.borrow import from_dgl, is_dgl_graph
 from gossamer.errors import GraphError, MissingFieldError
-from gossamer.frame import Frame
+from gossamer.frame import Column, resolve
+from gossamer.fx_functions import Function
 from gossamer.graph import Graph
 
 Log = tuple[tuple[Any, Any], ...]
+_Columns = dict[tuple[str, int], dict[str, Column]]
+
+
+class Operator:
+    """A function that records itself when it is called in a symbolic trace."""
+
+    def __init__(self, function: Callable) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, or become a node of the trace that an argument belongs to."""
+        proxy = _first_proxy(args, kwargs)
+        if proxy is not None:
+            return proxy.tracer.create_proxy("call_function", self, args, kwargs)
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"gossamer::{self.__name__}"
+
+    def __reduce__(self) -> str:
+        return self.__name__  # the one object of this name, when copied and when unpickled
+
+
+def _first_proxy(*values: Any) -> fx.Proxy | None:
+    found: list[fx.Proxy] = []
+    fx.node.map_aggregate(values, lambda x: found.append(x) if isinstance(x, fx.Proxy) else None)
+    return found[0] if found else None
 
 
 class Fields(Mapping[str, Tensor]):
-    """Fields that an operator wrote to one type of nodes or edges; deferred ones stay so until read."""
+    """What an operator wrote; deferred fields stay so until they are read."""
 
-    def __init__(self, frame: Frame, kind: str, index: int) -> None:
-        self._columns = {field: frame.peek(field) for field in frame.written}
-        self._kind = kind
-        self._index = index
+    def __init__(self, before: _Columns, after: _Columns) -> None:
+        self._written: _Columns = {}
+        self._removed: list[tuple[str, int, str]] = []
+        for (kind, index), columns in after.items():
+            old = before[kind, index]
+            changed = {key: value for key, value in columns.items() if old.get(key) is not value}
+            if changed:
+                self._written[kind, index] = changed
+            self._removed += [(kind, index, key) for key in old if key not in columns]
 
     def write(self, graph: Graph) -> None:
-        """Write the fields to the same type of another view of the graph."""
-        frame = getattr(graph, self._kind)[self._index]
-        for field, column in self._columns.items():
-            frame[field] = column
+        """Do to another view of the graph what the operator did to its own."""
+        for (kind, index), columns in self._written.items():
+            frame = getattr(graph, kind)[index]
+            for field, column in columns.items():
+                frame[field] = column
+        for kind, index, field in self._removed:
+            del getattr(graph, kind)[index][field]
+
+    def _columns(self) -> dict[str, Column]:
+        return {key: column for part in self._written.values() for key, column in part.items()}
 
     def __getitem__(self, field: str) -> Tensor:
-        column = self._columns[field]
-        return column if isinstance(column, Tensor) else column.materialize()
+        return resolve(self._columns()[field])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self._columns())
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._columns())
 
 
+class Called(Mapping[str, Tensor]):
+    """What a method returned (`result`), and the `fields` it wrote."""
+
+    def __init__(self, result: Any, fields: Fields) -> None:
+        self.result = result
+        self.fields = fields
+
+    def write(self, graph: Graph) -> None:
+        """As `Fields.write`."""
+        self.fields.write(graph)
+
+    def __getitem__(self, field: str) -> Tensor:
+        return self.fields[field]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+# --- message passing ------------------------------------------------------------------------------
+
+
+@Operator
 def update_all(
-    graph: Any, log: Log, message: Callable, reduce: Callable, apply: Callable | None, etype: Any
+    graph: Any, log: Log, message: Any, reduce: Any, apply: Any = None, etype: Any = None
 ) -> Fields:
     """The destination fields that `Graph.update_all` writes."""
-    view = _replayed(graph, log)
-    index = _dst_frame(view, etype)
-    frame = view._node_frames[index].track_writes()
-    view.update_all(_plain(message), _plain(reduce), _plain(apply), etype=etype)
-    return Fields(frame, "_node_frames", index)
+    functions = (plain(message), plain(reduce), plain(apply))
+    return _run(graph, log, lambda view: view.update_all(*functions, etype=etype)).fields
 
 
-def apply_edges(graph: Any, log: Log, function: Callable, etype: Any) -> Fields:
+@Operator
+def apply_edges(graph: Any, log: Log, function: Any, etype: Any = None) -> Fields:
     """The edge fields that `Graph.apply_edges` writes."""
-    view = _replayed(graph, log)
-    index = view.get_etype_id(etype)
-    frame = view._edge_frames[index].track_writes()
-    view.apply_edges(_plain(function), etype=etype)
-    return Fields(frame, "_edge_frames", index)
+    return _run(graph, log, lambda view: view.apply_edges(plain(function), etype=etype)).fields
 
 
-def apply_nodes(graph: Any, log: Log, function: Callable, ntype: str | None) -> Fields:
+@Operator
+def apply_nodes(graph: Any, log: Log, function: Any, ntype: str | None = None) -> Fields:
     """The node fields that `Graph.apply_nodes` writes."""
-    view = _replayed(graph, log)
-    index = view.get_ntype_id(ntype)
-    frame = view._node_frames[index].track_writes()
-    view.apply_nodes(_plain(function), ntype=ntype)
-    return Fields(frame, "_node_frames", index)
+    return _run(graph, log, lambda view: view.apply_nodes(plain(function), ntype=ntype)).fields
 
 
+@Operator
+def edge_softmax(graph: Any, logits: Any, norm_by: str = "dst") -> Any:
+    """Softmax of edge values over the edges of each node."""
+    from gossamer.softmax import edge_softmax as softmax
+
+    return softmax(as_graph(graph), logits, norm_by=norm_by)
+
+
+@Operator
+def call(
+    graph: Any, log: Log, relation: Any, name: str, args: tuple, kwargs: dict[str, Any]
+) -> Called:
+    """Another method of a graph (or of one of its relations), and the fields it writes."""
+    args = fx.node.map_aggregate(args, plain)
+    kwargs = fx.node.map_aggregate(kwargs, plain)
+
+    def action(view: Graph) -> Any:
+        target = view if relation is None else view[relation]
+        return getattr(target, name)(*args, **kwargs)
+
+    return _run(graph, log, action)
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+@Operator
 def read(graph: Any, log: Log, space: Any, field: str) -> Tensor:
     """One field after everything in the log.
 
@@ -83,30 +168,102 @@ def read(graph: Any, log: Log, space: Any, field: str) -> Tensor:
     return _features(_replayed(graph, log), space)[field]
 
 
-def edge_softmax(graph: Any, logits: Tensor, norm_by: str = "dst") -> Tensor:
-    """Softmax of edge values over the edges of each node."""
-    from gossamer.softmax import edge_softmax as softmax
+@Operator
+def view(graph: Any, log: Log) -> Graph:
+    """The graph with the features of the log, whose own features do not change."""
+    return _replayed(graph, log)
 
-    return softmax(_as_graph(graph), logits, norm_by=norm_by)
+
+@Operator
+def written(before: Graph, after: Graph, result: Any = None) -> Fields:
+    """What a function that returned `result` wrote: two views, one of which it was given."""
+    return Fields(_columns(before), _columns(after))
 
 
-@fx.has_side_effect
+@Operator
 def commit(graph: Any, log: Log) -> None:
     """Leave the features of the log on the graph."""
-    _replay(_as_graph(graph), log)
+    _replay(as_graph(graph), log)
 
 
-def _as_graph(graph: Any) -> Graph:
+fx.has_side_effect(commit)
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+
+@Operator
+def bind(function: nn.Module, captured: dict[str, Any]) -> Callable:
+    """A user-defined function with the values that it reaches outside of its argument."""
+    if isinstance(function, Function):
+        return function.filled(captured)
+    return functools.partial(plain(function), **captured)
+
+
+def plain(function: Any) -> Any:
+    """What an engine is given for a function of a trace: the user's own function where it is kept.
+
+    A `GraphModule` without hooks is called by `forward`: `torch.fx` prints errors on the other way.
+    """
+    if isinstance(function, Function):
+        return function.function
+    if isinstance(function, fx.GraphModule) and not (
+        function._forward_hooks or function._forward_pre_hooks
+    ):
+        return function.forward
+    return function
+
+
+# --- compilation ----------------------------------------------------------------------------------
+
+
+@Operator
+def region(session: Any) -> Any:
+    """What the graph calls of one call of a compiled trace have in common."""
+    from gossamer.capture.region import Region
+
+    return Region(session)
+
+
+@Operator
+def shadow(region: Any, graph: Any) -> Graph:
+    """The graph, with its calls compiled."""
+    return region.shadow(graph)
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+
+def as_graph(graph: Any) -> Graph:
+    """The graph, or the graph of ours on a graph of DGL.
+
+    Raises:
+        GraphError: neither.
+    """
     if isinstance(graph, Graph):
         return graph
-    dgl = sys.modules.get("dgl")
-    if dgl is not None and isinstance(graph, dgl.DGLGraph):
+    if is_dgl_graph(graph):
         return from_dgl(graph)
     raise GraphError(f"expected a graph, but found {type(graph).__name__}")
 
 
+def _run(graph: Any, log: Log, action: Callable[[Graph], Any]) -> Called:
+    view = _replayed(graph, log)
+    before = _columns(view)
+    result = action(view)
+    return Called(result, Fields(before, _columns(view)))
+
+
+def _columns(graph: Graph) -> _Columns:
+    return {
+        (kind, index): {key: frame.peek(key) for key in frame}
+        for kind in ("_node_frames", "_edge_frames")
+        for index, frame in enumerate(getattr(graph, kind))
+    }
+
+
 def _replayed(graph: Any, log: Log) -> Graph:
-    view = _as_graph(graph).local_var()
+    view = as_graph(graph).local_var()
     _replay(view, log)
     return view
 
@@ -134,12 +291,3 @@ def _features(graph: Graph, space: Any) -> Any:
     if first in ("nodes", "edges", "srcnodes", "dstnodes"):
         return getattr(graph, first)[second].data
     return _features(graph[first], second)
-
-
-def _dst_frame(graph: Graph, etype: Any) -> int:
-    return graph._schema.relations[graph.get_etype_id(etype)].dst
-
-
-def _plain(function: Any) -> Any:
-    """The user's function inside the module that a trace holds."""
-    return getattr(function, "function", function)

@@ -99,6 +99,20 @@ struct FillIsolatedTwice : OpRewritePattern<FillIsolatedOp> {
   }
 };
 
+/// No edge reads what isolated nodes are filled with.
+struct GatherOfFillIsolated : OpRewritePattern<GatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(GatherOp op,
+                                PatternRewriter &rewriter) const override {
+    auto fill = op.getNodes().getDefiningOp<FillIsolatedOp>();
+    if (!fill || fill.getEnd() != op.getEnd())
+      return rewriter.notifyMatchFailure(op, "reads filled nodes");
+    rewriter.modifyOpInPlace(
+        op, [&] { op.getNodesMutable().assign(fill.getNodes()); });
+    return success();
+  }
+};
+
 /// A slice that lies within one part of a concat is a slice of that part.
 struct SliceOfConcat : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -144,7 +158,7 @@ template <typename Op> struct CopyOfFill : OpRewritePattern<Op> {
 
 void GatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                            MLIRContext *context) {
-  patterns.add<CopyOfFill<GatherOp>>(context);
+  patterns.add<CopyOfFill<GatherOp>, GatherOfFillIsolated>(context);
 }
 
 void FillIsolatedOp::getCanonicalizationPatterns(RewritePatternSet &patterns,

@@ -47,6 +47,12 @@ def Mp_ReduceKind : I32EnumAttr<"ReduceKind", "how values are combined", [
   let cppNamespace = "::gossamer::mp";
 }
 
+def Mp_Ties : I32EnumAttr<"Ties",
+    "which of several equal extrema get the gradient", [
+    I32EnumAttrCase<"First", 0, "first">, I32EnumAttrCase<"Even", 1, "even">]> {
+  let cppNamespace = "::gossamer::mp";
+}
+
 def Mp_RowsAttr : AttrDef<Mp_Dialect, "Rows"> {
   let mnemonic = "rows";
   let summary = "which rows a table has";

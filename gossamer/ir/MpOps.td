@@ -60,10 +60,21 @@ def Mp_ReduceOp : Mp_Op<"reduce", [Pure]> {
     ```
 
     max and min propagate NaN, as torch's do. Integer sums wrap.
+
+    `ties` speaks to differentiate only: of several edges that attain the max
+    or min, the first one gets the whole gradient (torch's `max(dim)`), or all
+    of them get an even share (torch's `amax`).
+
+    ```mlir
+    %h = mp.reduce max dst %m ties even : ...
+    ```
   }];
-  let arguments = (ins Mp_ReduceKind:$kind, Mp_End:$end, Mp_Table:$edges);
+  let arguments = (ins Mp_ReduceKind:$kind, Mp_End:$end, Mp_Table:$edges,
+                       DefaultValuedAttr<Mp_Ties, "Ties::First">:$ties);
   let results = (outs Mp_Table:$nodes);
-  let assemblyFormat = "$kind $end $edges attr-dict `:` type($edges) `->` type($nodes)";
+  let assemblyFormat = [{
+    $kind $end $edges (`ties` $ties^)? attr-dict `:` type($edges) `->` type($nodes)
+  }];
   let hasVerifier = 1;
 }
 
@@ -154,7 +165,96 @@ def Mp_PrefixOp : Mp_Op<"prefix", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Mp_PadRowsOp : Mp_Op<"pad_rows", [Pure]> {
+  let summary = "rows at the front of a larger row set, zeros behind";
+  let description = [{
+    The adjoint of prefix: row `i` of the result is row `i` of `rows`, and 0
+    when there is none.
+
+    ```mlir
+    %s = mp.pad_rows %d : tensor<?x64xf32, #mp.rows<0, dst>>
+                       -> tensor<?x64xf32, #mp.rows<0, src>>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$rows);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$rows attr-dict `:` type($rows) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===- over all rows -------------------------------------------------------===//
+
+def Mp_SumRowsOp : Mp_Op<"sum_rows", [Pure]> {
+  let summary = "the sum of all rows of a table of nodes";
+  let description = [{
+    The adjoint of repeating a parameter for every row.
+
+    ```mlir
+    %b = mp.sum_rows %g : tensor<?x64xf32, #mp.rows<0, node>> -> tensor<64xf32>
+    ```
+
+    Rows of edges are first reduced to nodes.
+  }];
+  let arguments = (ins Mp_Table:$rows);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$rows attr-dict `:` type($rows) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_ContractRowsOp : Mp_Op<"contract_rows", [Pure]> {
+  let summary = "the sum over all rows of the outer products of two tables";
+  let description = [{
+    The gradient of the weight of a linear op, transposed input times gradient:
+    `result[k, o] = sum_{r...} left[r..., k] * right[r..., o]`, where `r...` are
+    the rows and all feature axes but the last one.
+
+    ```mlir
+    %w = mp.contract_rows %x, %g
+      : tensor<?x64xf32, #mp.rows<0, node>>, tensor<?x16xf32, #mp.rows<0, node>>
+     -> tensor<64x16xf32>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$left, Mp_Table:$right);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $left `,` $right attr-dict `:` type($left) `,` type($right) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 //===- along the features --------------------------------------------------===//
+
+def Mp_IotaOp : Mp_Op<"iota", [Pure]> {
+  let summary = "the position along an axis";
+  let description = [{
+    With rows: the number of each row, on edges the id of the edge. Without
+    rows: the position along one axis.
+
+    ```mlir
+    %e = mp.iota axis 0 : tensor<?xi64, #mp.rows<0, edge>>
+    %k = mp.iota axis 1 : tensor<4x16xi64>
+    ```
+  }];
+  let arguments = (ins I64Attr:$axis);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "`axis` $axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Mp_DetachOp : Mp_Op<"detach",
+    [Pure, Mp_RowWise, Mp_CopiesOnly, SameOperandsAndResultType]> {
+  let summary = "the same values, through which no gradient flows";
+  let description = [{
+    forget-gradients removes it when nothing is left to differentiate.
+
+    ```mlir
+    %d = mp.detach %x : tensor<?x64xf32, #mp.rows<0, node>>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$input);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
 
 def Mp_FillOp : Mp_Op<"fill", [Pure, Mp_RowWise, Mp_CopiesOnly]> {
   let summary = "one constant in every place";
@@ -281,17 +381,18 @@ def Mp_ReduceAxisOp : Mp_Op<"reduce_axis", [Pure, Mp_RowWise]> {
   let description = [{
     The axis is dropped. It counts all axes, rows included, and is never
     the row axis; on a mailbox axis 1 is the messages (resolve-mailbox makes
-    it a `reduce`).
+    it a `reduce`). `ties` is that of `reduce`.
 
     ```mlir
     %n = mp.reduce_axis sum %x axis 2 : tensor<?x4x16xf32, #mp.rows<0, edge>>
                                      -> tensor<?x4xf32, #mp.rows<0, edge>>
     ```
   }];
-  let arguments = (ins Mp_ReduceKind:$kind, Mp_Table:$input, I64Attr:$axis);
+  let arguments = (ins Mp_ReduceKind:$kind, Mp_Table:$input, I64Attr:$axis,
+                       DefaultValuedAttr<Mp_Ties, "Ties::First">:$ties);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = [{
-    $kind $input `axis` $axis attr-dict `:` type($input) `->` type($result)
+    $kind $input `axis` $axis (`ties` $ties^)? attr-dict `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -305,8 +406,7 @@ def Mp_SoftmaxAxisOp : Mp_Op<"softmax_axis",
     ```
 
     On a mailbox, axis 1 is over the messages (resolve-mailbox makes it
-    a `softmax`). On a feature axis it is decomposed by resolve-mailbox into
-    max, exp, sum and divide.
+    a `softmax`). On a feature axis decompose-softmax spells it out.
   }];
   let arguments = (ins Mp_Table:$input, I64Attr:$axis);
   let results = (outs Mp_Table:$result);

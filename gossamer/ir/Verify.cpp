@@ -126,6 +126,10 @@ LogicalResult MailboxOp::verify() {
   return verifySameFeatures(*this, edges, slots);
 }
 
+static bool onNodes(Type type) {
+  return numRowAxes(type) == 1 && !onEdges(type);
+}
+
 /// `nodes` are node rows, and edges can have them at `end`.
 static LogicalResult verifyCounts(Operation *op, End end, Type nodes) {
   RowsAttr rows = rowsOf(nodes);
@@ -172,6 +176,63 @@ LogicalResult PrefixOp::verify() {
     return emitOpError("expects tables with rows, but has ")
            << from << " and " << to;
   return verifySameFeatures(*this, from, to);
+}
+
+LogicalResult PadRowsOp::verify() {
+  Type from = getRows().getType(), to = getResult().getType();
+  if (failed(verifyTables(*this)) ||
+      failed(verifySameElements(*this, from, to)))
+    return failure();
+  if (!onNodes(from) || !onNodes(to))
+    return emitOpError("expects tables of nodes, but has ")
+           << from << " and " << to;
+  return verifySameFeatures(*this, from, to);
+}
+
+LogicalResult SumRowsOp::verify() {
+  Type from = getRows().getType(), to = getResult().getType();
+  if (failed(verifyTables(*this)) ||
+      failed(verifySameElements(*this, from, to)))
+    return failure();
+  if (!onNodes(from) || rowsOf(to))
+    return emitOpError("turns a table of nodes into one row, but has ")
+           << from << " and " << to;
+  return verifySameFeatures(*this, from, to);
+}
+
+LogicalResult ContractRowsOp::verify() {
+  Type left = getLeft().getType(), right = getRight().getType();
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (failed(verifyTables(*this)) ||
+      failed(verifySameElements(*this, left, right)) ||
+      failed(verifySameElements(*this, left, result)) ||
+      failed(verifySameRows(*this, left, right)))
+    return failure();
+  ArrayRef<int64_t> l = featureShape(left), r = featureShape(right);
+  if (numRowAxes(left) != 1 || l.empty() || r.empty() ||
+      l.drop_back() != r.drop_back())
+    return emitOpError("expects rows that differ in the last axis only, but "
+                       "has ")
+           << left << " and " << right;
+  if (rowsOf(result) ||
+      result.getShape() != ArrayRef<int64_t>({l.back(), r.back()}))
+    return emitOpError("expects a matrix of ")
+           << l.back() << " by " << r.back() << ", but found " << result;
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  if (failed(verifyTables(*this)))
+    return failure();
+  if (!type.getElementType().isSignlessInteger(64))
+    return emitOpError("counts in i64, but has ") << type;
+  int64_t axis = getAxis(), axes = rowsOf(type) ? 1 : type.getRank();
+  if (axis < 0 || axis >= axes || (rowsOf(type) && type.getRank() != 1))
+    return emitOpError("counts rows, or along one axis of a table without "
+                       "rows, but has axis ")
+           << axis << " of " << type;
+  return success();
 }
 
 LogicalResult FillOp::verify() {

@@ -9,7 +9,7 @@ bool gossamer::isTable(Value value) {
 }
 
 bool gossamer::isOutsideKernels(Operation *op) {
-  if (isa<PrefixOp>(op))
+  if (isa<PrefixOp, PadRowsOp, SumRowsOp, ContractRowsOp>(op))
     return true;
   if (isa<LinearOp>(op))
     return !onEdges(op->getResult(0).getType());

@@ -39,7 +39,8 @@ struct PlannedKernel {
 };
 
 /// Ops that run as they are, between kernels: products on nodes and of
-/// parameters, prefixes, and views of tables.
+/// parameters, sums over all rows, prefixes and their adjoints, and views of
+/// tables.
 bool isOutsideKernels(mlir::Operation *op);
 
 /// A value that exists outside kernels without a kernel that writes it.

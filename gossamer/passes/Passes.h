@@ -1,6 +1,8 @@
 #ifndef GOSSAMER_PASSES_PASSES_H
 #define GOSSAMER_PASSES_PASSES_H
 
+#include "gossamer/passes/Differentiate.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -8,11 +8,56 @@ def ResolveMailbox : Pass<"mp-resolve-mailbox", "::mlir::func::FuncOp"> {
     message alone become the same ops on edges; sums, means, maxima and softmax
     over the messages become mp.reduce and mp.softmax; a node row repeated for
     each message becomes mp.gather dst. What reads messages in another way is an
-    error at the user's line. Softmax over features is spelled out.
+    error at the user's line.
     Example: test/lit/passes/resolve-mailbox.mlir.
   }];
+}
+
+def Differentiate : Pass<"mp-differentiate", "::mlir::func::FuncOp"> {
+  let summary = "from a function to its gradients";
+  let description = [{
+    Reverse mode, in two functions that fit together:
+
+    - `mode=backward`: takes the arguments, what the forward saved, and one
+      gradient for each floating point result; returns the gradients of the
+      arguments that `wrt` numbers, in that order;
+    - `mode=forward`: the function itself, which also returns what it saves.
+
+    Saved are rows of nodes only; rows of edges are computed again. With
+    `save=false` nothing is saved, and the backward is a function of arguments
+    and gradients that can be differentiated again.
+    Example: test/lit/passes/differentiate.mlir.
+  }];
+  let options = [
+    Option<"mode", "mode", "::gossamer::Half", "::gossamer::Half::Backward",
+           "which half stays", [{
+             ::llvm::cl::values(
+               clEnumValN(::gossamer::Half::Forward, "forward",
+                          "results, and what is saved"),
+               clEnumValN(::gossamer::Half::Backward, "backward", "gradients"))
+           }]>,
+    ListOption<"wrt", "wrt", "int64_t", "numbers of arguments">,
+    Option<"save", "save", "bool", "true", "save rows of nodes">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect"];
+                           "::mlir::math::MathDialect",
+                           "::gossamer::mp::MpDialect"];
+}
+
+def ForgetGradients : Pass<"mp-forget-gradients", "::mlir::func::FuncOp"> {
+  let summary = "drop what only differentiate reads";
+  let description = [{
+    mp.detach, and how max and min share a gradient between ties. Exact.
+    Example: test/lit/passes/forget-gradients.mlir.
+  }];
+}
+
+def ListDerivatives : Pass<"mp-list-derivatives"> {
+  let summary = "print which ops have a derivative";
+  let description = [{
+    One line for each op of mp, arith and math: known, zero, missing, or why
+    differentiate never sees it.
+    Example: test/lit/passes/list-derivatives.mlir.
+  }];
 }
 
 def SplitLinear : Pass<"mp-split-linear", "::mlir::func::FuncOp"> {
@@ -48,7 +93,7 @@ def CommuteLinear : Pass<"mp-commute-linear", "::mlir::func::FuncOp"> {
 }
 
 def DecomposeSoftmax : Pass<"mp-decompose-softmax", "::mlir::func::FuncOp"> {
-  let summary = "spell out softmax over the edges of a node";
+  let summary = "spell out softmax over the edges of a node, and along features";
   let description = [{
     max, exp, sum and divide, as mp.softmax is defined. Exact.
     Example: test/lit/passes/decompose-softmax.mlir.
@@ -81,7 +126,7 @@ def SinkBehindGather : Pass<"mp-sink-behind-gather", "::mlir::func::FuncOp"> {
 def FormKernels : Pass<"mp-form-kernels", "::mlir::func::FuncOp"> {
   let summary = "group ops into passes over the rows of one node set";
   let description = [{
-    Everything but products on nodes, views and prefixes moves into mp.kernel
+    Everything but products on nodes, sums over all rows, views and prefixes moves into mp.kernel
     ops: as few as the data flow between the two ends of the edges allows.
     Edge values live inside kernels and are recomputed in each kernel that reads
     them; only those that the function returns become tables. Exact.

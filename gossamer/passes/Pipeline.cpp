@@ -7,6 +7,25 @@
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
+using namespace gossamer;
+
+/// Less arithmetic: on the rows of nodes instead of edges. Splitting first: it
+/// makes what can be hoisted.
+static void addLessArithmetic(OpPassManager &passes,
+                              const PipelineOptions &options) {
+  bool fast = options.numerics == Numerics::Fast;
+  if (fast && options.splitLinear)
+    passes.addPass(createSplitLinear());
+  if (options.hoistBeforeGather)
+    passes.addPass(createHoistBeforeGather());
+  if (fast && options.commuteLinear)
+    passes.addPass(createCommuteLinear());
+}
+
+static void addCleanup(OpPassManager &passes) {
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
 
 void gossamer::buildPipeline(OpPassManager &manager,
                              const PipelineOptions &options) {
@@ -15,17 +34,24 @@ void gossamer::buildPipeline(OpPassManager &manager,
 
   // What the user wrote, on rows of nodes and edges only.
   passes.addPass(createResolveMailbox());
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  addCleanup(passes);
 
-  // Less arithmetic: on the rows of nodes instead of edges. Splitting first:
-  // it makes what can be hoisted.
-  if (fast && options.splitLinear)
-    passes.addPass(createSplitLinear());
-  if (options.hoistBeforeGather)
-    passes.addPass(createHoistBeforeGather());
-  if (fast && options.commuteLinear)
-    passes.addPass(createCommuteLinear());
+  // Gradients of the function with its products on nodes: the gradients of
+  // their weights are then sums over nodes, too.
+  if (options.differentiate != Gradients::None) {
+    addLessArithmetic(passes, options);
+    DifferentiateOptions gradients;
+    gradients.mode = options.differentiate == Gradients::Forward
+                         ? Half::Forward
+                         : Half::Backward;
+    llvm::append_range(gradients.wrt, options.wrt);
+    gradients.save = options.save;
+    passes.addPass(createDifferentiate(gradients));
+  }
+  passes.addPass(createForgetGradients());
+  addCleanup(passes);
+
+  addLessArithmetic(passes, options);
 
   // Softmax becomes sums, and sums give up factors.
   passes.addPass(createDecomposeSoftmax());
@@ -38,8 +64,7 @@ void gossamer::buildPipeline(OpPassManager &manager,
 
   // One pass over memory for as many ops as possible. Equal ops first become
   // one, or kernels would compute them twice.
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  addCleanup(passes);
   passes.addPass(createFormKernels());
   passes.addPass(createVerifyKernels());
 }

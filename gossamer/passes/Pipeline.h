@@ -10,6 +10,9 @@ namespace gossamer {
 /// over edges; fast also rewrites what is equal in real arithmetic only.
 enum class Numerics { Fast, Strict };
 
+/// What a program computes.
+enum class Gradients { None, Forward, Backward };
+
 /// Passes that may be left out. Those that kernels need are always on.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<Numerics> numerics{
@@ -18,6 +21,19 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::values(
           clEnumValN(Numerics::Fast, "fast", "also those that reassociate"),
           clEnumValN(Numerics::Strict, "strict", "exact ones only"))};
+  Option<Gradients> differentiate{
+      *this, "differentiate", llvm::cl::desc("which program is made"),
+      llvm::cl::init(Gradients::None),
+      llvm::cl::values(
+          clEnumValN(Gradients::None, "none", "the function"),
+          clEnumValN(Gradients::Forward, "forward",
+                     "the function, and what its gradients need"),
+          clEnumValN(Gradients::Backward, "backward", "the gradients"))};
+  ListOption<int64_t> wrt{*this, "wrt",
+                          llvm::cl::desc("arguments that need gradients")};
+  Option<bool> save{*this, "save",
+                    llvm::cl::desc("the forward saves rows of nodes"),
+                    llvm::cl::init(true)};
   Option<bool> splitLinear{*this, "split-linear",
                            llvm::cl::desc("run split-linear"),
                            llvm::cl::init(true)};

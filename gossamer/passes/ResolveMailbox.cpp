@@ -14,10 +14,6 @@
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowWise.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "llvm/ADT/TypeSwitch.h"
-
 namespace gossamer {
 #define GEN_PASS_DEF_RESOLVEMAILBOX
 #include "gossamer/passes/Passes.h.inc"
@@ -79,9 +75,9 @@ Value Resolver::gatherDestinations(OpBuilder &builder, BroadcastOp broadcast) {
 void Resolver::reduceMessages(OpBuilder &builder, ReduceAxisOp reduce) {
   remarkApplied(reduce.getLoc(), "resolve-mailbox",
                 "reduces messages per node; no mailbox is stored");
-  Value nodes =
-      ReduceOp::create(builder, reduce.getLoc(), reduce.getType(),
-                       reduce.getKind(), End::Dst, edgesFor(reduce.getInput()));
+  Value nodes = ReduceOp::create(builder, reduce.getLoc(), reduce.getType(),
+                                 reduce.getKind(), End::Dst,
+                                 edgesFor(reduce.getInput()), reduce.getTies());
   reduce.getResult().replaceAllUsesWith(nodes);
 }
 
@@ -120,31 +116,6 @@ LogicalResult Resolver::resolve(Operation *op) {
                        "an op that treats each message alone");
 }
 
-/// softmax along a feature axis: max, sub, exp, sum, div.
-static void spellOut(SoftmaxAxisOp softmax) {
-  OpBuilder builder(softmax);
-  Location loc = softmax.getLoc();
-  auto type = cast<RankedTensorType>(softmax.getType());
-  int64_t axis = softmax.getAxis();
-  SmallVector<int64_t> dropped(type.getShape()), kept(type.getShape());
-  dropped.erase(dropped.begin() + axis);
-  kept[axis] = 1;
-  auto reduceAndRepeat = [&](ReduceKind kind, Value input) -> Value {
-    Value reduced = ReduceAxisOp::create(builder, loc, type.clone(dropped),
-                                         kind, input, axis);
-    Value reshaped = ReshapeOp::create(builder, loc, type.clone(kept), reduced);
-    return BroadcastOp::create(builder, loc, type, reshaped);
-  };
-  Value input = softmax.getInput();
-  Value shifted = arith::SubFOp::create(
-      builder, loc, input, reduceAndRepeat(ReduceKind::Max, input));
-  Value exp = math::ExpOp::create(builder, loc, shifted);
-  Value result = arith::DivFOp::create(builder, loc, exp,
-                                       reduceAndRepeat(ReduceKind::Sum, exp));
-  softmax.getResult().replaceAllUsesWith(result);
-  softmax.erase();
-}
-
 static bool touchesMailbox(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), isMailbox) ||
          llvm::any_of(op->getResultTypes(), isMailbox);
@@ -169,7 +140,6 @@ struct ResolveMailbox : gossamer::impl::ResolveMailboxBase<ResolveMailbox> {
         return signalPassFailure();
     for (Operation *op : llvm::reverse(mailboxOps))
       op->erase();
-    getOperation().walk([](SoftmaxAxisOp softmax) { spellOut(softmax); });
   }
 };
 } // namespace

@@ -2,11 +2,10 @@
 //
 // This is what lowering may rely on:
 // - a function is one block of mp.kernel, mp.linear without edge rows,
-// mp.prefix,
+//   mp.contract_rows, mp.sum_rows, mp.prefix, mp.pad_rows,
 //   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
 // - the body of a kernel is elementwise arith and math, and the mp ops listed
-// in
-//   isKernelOp; a product in a body is on edges and its weight is an input.
+//   in isKernelOp; a product in a body is on edges and its weight is an input.
 // A function that breaks this gets an error for each op that does.
 
 #include "gossamer/passes/KernelPlan.h"
@@ -26,9 +25,9 @@ static bool isKernelOp(Operation &op) {
     return true;
   if (auto linear = dyn_cast<LinearOp>(op))
     return onEdges(linear.getType()) && isa<BlockArgument>(linear.getWeight());
-  return isa<GatherOp, ReduceOp, DegreeOp, FillOp, FillIsolatedOp, BroadcastOp,
-             ReshapeOp, TransposeOp, SliceOp, ConcatOp, ReduceAxisOp, YieldOp>(
-      op);
+  return isa<GatherOp, ReduceOp, DegreeOp, IotaOp, FillOp, FillIsolatedOp,
+             BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ConcatOp,
+             ReduceAxisOp, YieldOp>(op);
 }
 
 static LogicalResult verifyKernel(KernelOp kernel) {

@@ -100,3 +100,30 @@ func.func @isolated_nodes(%x: tensor<?x4xf32, #node>, %m: tensor<?x4xf32, #edge>
   // CHECK-NEXT: return %[[A]], %[[S]], %[[C]], %[[D]]
   return %a, %b, %c, %d : tensor<?x4xf32, #node>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>
 }
+
+// -----
+
+// No edge reads what isolated nodes are filled with.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @gather_of_filled
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
+func.func @gather_of_filled(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #edge> {
+  %f = mp.fill_isolated dst %x, 7.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  // CHECK-NEXT: mp.gather dst %[[X]]
+  %e = mp.gather dst %f : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  return %e : tensor<?x4xf32, #edge>
+}
+
+// -----
+
+// A node without edges of one end can have edges of the other.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @gather_at_other_end
+func.func @gather_at_other_end(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #edge> {
+  // CHECK-NEXT: mp.fill_isolated dst
+  %f = mp.fill_isolated dst %x, 7.0 : f32 : tensor<?x4xf32, #node> -> tensor<?x4xf32, #node>
+  %e = mp.gather src %f : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  return %e : tensor<?x4xf32, #edge>
+}

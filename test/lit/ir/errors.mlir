@@ -352,3 +352,53 @@ func.func @linear_result(%x: tensor<?x4xf32, #node>, %w: tensor<4x2xf32>) -> ten
   %r = mp.linear %x, %w : tensor<?x4xf32, #node>, tensor<4x2xf32> -> tensor<?x3xf32, #node>
   return %r : tensor<?x3xf32, #node>
 }
+
+// -----
+
+func.func @pad_edges(%m: tensor<?x4xf32, #mp.rows<0, edge>>) -> tensor<?x4xf32, #mp.rows<0, src>> {
+  // expected-error @below {{expects tables of nodes, but has}}
+  %r = mp.pad_rows %m : tensor<?x4xf32, #mp.rows<0, edge>> -> tensor<?x4xf32, #mp.rows<0, src>>
+  return %r : tensor<?x4xf32, #mp.rows<0, src>>
+}
+
+// -----
+
+func.func @sum_edges(%m: tensor<?x4xf32, #mp.rows<0, edge>>) -> tensor<4xf32> {
+  // expected-error @below {{turns a table of nodes into one row, but has}}
+  %r = mp.sum_rows %m : tensor<?x4xf32, #mp.rows<0, edge>> -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+#node = #mp.rows<0, node>
+func.func @contract_features(%x: tensor<?x2x4xf32, #node>, %g: tensor<?x3xf32, #node>) -> tensor<4x3xf32> {
+  // expected-error @below {{expects rows that differ in the last axis only, but has}}
+  %r = mp.contract_rows %x, %g : tensor<?x2x4xf32, #node>, tensor<?x3xf32, #node> -> tensor<4x3xf32>
+  return %r : tensor<4x3xf32>
+}
+
+// -----
+
+#node = #mp.rows<0, node>
+func.func @contract_result(%x: tensor<?x4xf32, #node>, %g: tensor<?x3xf32, #node>) -> tensor<3x4xf32> {
+  // expected-error @below {{expects a matrix of 4 by 3, but found}}
+  %r = mp.contract_rows %x, %g : tensor<?x4xf32, #node>, tensor<?x3xf32, #node> -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}
+
+// -----
+
+func.func @iota_type() -> tensor<4xi32> {
+  // expected-error @below {{counts in i64, but has 'tensor<4xi32>'}}
+  %r = mp.iota axis 0 : tensor<4xi32>
+  return %r : tensor<4xi32>
+}
+
+// -----
+
+func.func @iota_axis() -> tensor<?x4xi64, #mp.rows<0, edge>> {
+  // expected-error @below {{counts rows, or along one axis of a table without rows, but has axis 0 of}}
+  %r = mp.iota axis 0 : tensor<?x4xi64, #mp.rows<0, edge>>
+  return %r : tensor<?x4xi64, #mp.rows<0, edge>>
+}

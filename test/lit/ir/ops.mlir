@@ -103,3 +103,27 @@ func.func @kernels(%x: tensor<?x4xf32, #node>, %w: tensor<4xf32>) -> tensor<?x4x
 func.func @relations(%x: tensor<?x4xf32, #mp.rows<1, node, [0, 2]>>) {
   return
 }
+
+// What gradients are made of.
+// CHECK-LABEL: func @gradients
+func.func @gradients(%m: tensor<?x4xf32, #edge>, %d: tensor<?x2x4xf32, #dst>) -> tensor<2x4xf32> {
+  // CHECK: mp.reduce max dst %{{.*}} ties even : tensor
+  %a = mp.reduce max dst %m ties even : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #dst>
+  // CHECK: mp.reduce max dst %{{[a-z0-9]+}} : tensor
+  %b = mp.reduce max dst %m ties first : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #dst>
+  // CHECK: mp.reduce_axis min %{{.*}} axis 1 ties even : tensor
+  %c = mp.reduce_axis min %m axis 1 ties even : tensor<?x4xf32, #edge> -> tensor<?xf32, #edge>
+  // CHECK: mp.detach %{{.*}} : tensor
+  %e = mp.detach %m : tensor<?x4xf32, #edge>
+  // CHECK: mp.iota axis 0 : tensor<?xi64, #mp.rows<0, edge>>
+  %i = mp.iota axis 0 : tensor<?xi64, #edge>
+  // CHECK: mp.iota axis 1 : tensor<2x4xi64>
+  %k = mp.iota axis 1 : tensor<2x4xi64>
+  // CHECK: mp.pad_rows
+  %p = mp.pad_rows %d : tensor<?x2x4xf32, #dst> -> tensor<?x2x4xf32, #src>
+  // CHECK: mp.contract_rows {{.*}} -> tensor<4x4xf32>
+  %w = mp.contract_rows %d, %d : tensor<?x2x4xf32, #dst>, tensor<?x2x4xf32, #dst> -> tensor<4x4xf32>
+  // CHECK: mp.sum_rows {{.*}} -> tensor<2x4xf32>
+  %s = mp.sum_rows %p : tensor<?x2x4xf32, #src> -> tensor<2x4xf32>
+  return %s : tensor<2x4xf32>
+}

@@ -113,26 +113,6 @@ func.func @choice_per_message(%m: tensor<?x4xf32, #edge>) -> tensor<?x4xf32, #no
 
 // -----
 
-// Softmax over features is spelled out, wherever it is.
-#node = #mp.rows<0, node>
-// CHECK-LABEL: func @softmax_over_features
-// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
-func.func @softmax_over_features(%x: tensor<?x2x4xf32, #node>) -> tensor<?x2x4xf32, #node> {
-  // CHECK: %[[MAX:.*]] = mp.reduce_axis max %[[X]] axis 1 : {{.*}} -> tensor<?x4xf32
-  // CHECK: %[[MAX1:.*]] = mp.reshape %[[MAX]] : {{.*}} -> tensor<?x1x4xf32
-  // CHECK: %[[MAXB:.*]] = mp.broadcast %[[MAX1]]
-  // CHECK: %[[D:.*]] = arith.subf %[[X]], %[[MAXB]]
-  // CHECK: %[[P:.*]] = math.exp %[[D]]
-  // CHECK: %[[Z:.*]] = mp.reduce_axis sum %[[P]] axis 1
-  // CHECK: %[[Z1:.*]] = mp.reshape %[[Z]]
-  // CHECK: %[[ZB:.*]] = mp.broadcast %[[Z1]]
-  // CHECK: arith.divf %[[P]], %[[ZB]]
-  %a = mp.softmax_axis %x axis 1 : tensor<?x2x4xf32, #node>
-  return %a : tensor<?x2x4xf32, #node>
-}
-
-// -----
-
 // What has no mailbox stays as it is.
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>

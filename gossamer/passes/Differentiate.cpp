@@ -1,0 +1,232 @@
+// From a function to its gradients.
+//
+//   before: @region(%x, %w) -> %y
+//   after:  @region(%x, %w, saved..., %dy) -> %dx, %dw       (mode=backward)
+//           @region(%x, %w) -> %y, saved...                  (mode=forward)
+//
+// Both halves are cut from one function, so they agree on what is saved:
+// 1. the gradients are computed behind the results, op by op in reverse
+//    (Derivatives.h), for values that depend on what `wrt` names;
+// 2. softmax is spelled out: its statistics are rows that can be saved;
+// 3. SavedRows chooses what the backward takes from the forward;
+// 4. one half stays.
+//
+// The other passes then optimise each half like any function. No gradient is
+// scattered, and no row of an edge is saved.
+
+#include "gossamer/passes/DecomposeSoftmax.h"
+#include "gossamer/passes/Derivatives.h"
+#include "gossamer/passes/Passes.h"
+#include "gossamer/passes/Remarks.h"
+#include "gossamer/passes/SavedRows.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace gossamer {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "gossamer/passes/Passes.h.inc"
+} // namespace gossamer
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::mp;
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+namespace {
+/// Reverse mode over one block.
+class Reverse : public Adjoint {
+public:
+  Reverse(func::FuncOp ofFunction, ArrayRef<int64_t> arguments);
+
+  /// Adds arguments for the gradients of the results, and ops; returns the
+  /// gradients of the arguments.
+  FailureOr<SmallVector<Value>> run();
+
+  bool wants(Value operand) const override {
+    return isFloat(operand) && active.contains(operand);
+  }
+  void add(Value operand, Value more) override;
+
+private:
+  LogicalResult markActive();
+  LogicalResult reverse(Operation *of);
+
+  func::FuncOp function;
+  SmallVector<BlockArgument> wrt;
+  NodeRows rows;
+  OpBuilder insertion;
+  /// What depends on `wrt` by way of ops that have a derivative.
+  DenseSet<Value> active;
+  DenseMap<Value, Value> gradients;
+};
+} // namespace
+
+Reverse::Reverse(func::FuncOp ofFunction, ArrayRef<int64_t> arguments)
+    : function(ofFunction), rows(ofFunction),
+      insertion(ofFunction.getBody().front().getTerminator()) {
+  for (int64_t index : arguments)
+    wrt.push_back(function.getArgument(index));
+  builder = &insertion;
+  nodeRows = &rows;
+}
+
+void Reverse::add(Value operand, Value more) {
+  Value &sum = gradients[operand];
+  sum =
+      sum ? Value(arith::AddFOp::create(insertion, getLoc(), sum, more)) : more;
+}
+
+LogicalResult Reverse::markActive() {
+  active.insert_range(wrt);
+  for (Operation &of : function.getBody().front().without_terminator()) {
+    bool depends = llvm::any_of(of.getOperands(),
+                                [&](Value operand) { return wants(operand); });
+    if (!depends)
+      continue;
+    const Derivative *derivative = findDerivative(of.getName().getStringRef());
+    if (!derivative)
+      return of.emitError("has no derivative yet");
+    if (derivative->kind == Derivative::Refused)
+      return of.emitError("cannot be differentiated: ") << derivative->reason;
+    if (derivative->kind == Derivative::Known)
+      active.insert_range(of.getResults());
+  }
+  return success();
+}
+
+LogicalResult Reverse::reverse(Operation *of) {
+  Value result = of->getResult(0);
+  gradient = gradients.lookup(result);
+  if (!gradient || !active.contains(result))
+    return success();
+  op = of;
+  findDerivative(of->getName().getStringRef())->apply(*this);
+  return success();
+}
+
+FailureOr<SmallVector<Value>> Reverse::run() {
+  Block &block = function.getBody().front();
+  if (failed(markActive()))
+    return failure();
+  auto ops =
+      llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
+  op = block.getTerminator();
+  for (Value result : op->getOperands())
+    if (isFloat(result))
+      add(result, block.addArgument(result.getType(), result.getLoc()));
+  for (Operation *of : llvm::reverse(ops))
+    if (failed(reverse(of)))
+      return failure();
+  op = block.getTerminator();
+  SmallVector<Value> results;
+  for (Value argument : wrt) {
+    Value result = gradients.lookup(argument);
+    results.push_back(
+        result ? result : Value(term(argument).full(argument.getType(), 0.0)));
+  }
+  return results;
+}
+
+static void returnValues(func::FuncOp function, ValueRange values) {
+  Block &block = function.getBody().front();
+  block.getTerminator()->setOperands(values);
+  eraseDeadOps(function);
+}
+
+static void updateType(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  function.setFunctionType(
+      FunctionType::get(function.getContext(), block.getArgumentTypes(),
+                        block.getTerminator()->getOperandTypes()));
+}
+
+static void remarkSaved(Value value) {
+  using remark::RemarkOpts;
+  Type type = value.getType();
+  int64_t bytes = featureSize(type) *
+                  getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+  remark::passed(value.getLoc(),
+                 RemarkOpts::name("differentiate").category("mp"))
+      << "saved for the gradients" << remark::metric("BytesPerNode", bytes);
+}
+
+/// Leaves the results, and what is saved.
+static void keepForward(func::FuncOp function, ArrayRef<Value> saved,
+                        unsigned firstGradient) {
+  Block &block = function.getBody().front();
+  SmallVector<Value> results(block.getTerminator()->getOperands());
+  llvm::append_range(results, saved);
+  llvm::for_each(saved, remarkSaved);
+  returnValues(function, results);
+  block.eraseArguments(firstGradient, block.getNumArguments() - firstGradient);
+  updateType(function);
+}
+
+/// Leaves the gradients, made from what was saved.
+static void keepBackward(func::FuncOp function, ArrayRef<Value> saved,
+                         ArrayRef<Value> gradients, unsigned firstGradient) {
+  Block &block = function.getBody().front();
+  // A gradient may be a saved value itself.
+  block.getTerminator()->setOperands(gradients);
+  for (Value value : saved)
+    value.replaceAllUsesWith(block.insertArgument(
+        firstGradient++, value.getType(), value.getLoc()));
+  eraseDeadOps(function);
+  updateType(function);
+}
+
+namespace {
+struct Differentiate : gossamer::impl::DifferentiateBase<Differentiate> {
+  using DifferentiateBase::DifferentiateBase;
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (failed(verifyOptions(function)))
+      return signalPassFailure();
+    unsigned firstGradient = function.getNumArguments();
+    eraseDeadOps(function);
+    FailureOr<SmallVector<Value>> gradients = Reverse(function, wrt).run();
+    if (failed(gradients))
+      return signalPassFailure();
+    SmallVector<Value> saved;
+    if (save)
+      saved = savedRows(function, *gradients, firstGradient);
+    if (mode == Half::Forward)
+      keepForward(function, saved, firstGradient);
+    else
+      keepBackward(function, saved, *gradients, firstGradient);
+  }
+
+  LogicalResult verifyOptions(func::FuncOp function) {
+    if (!function.getBody().hasOneBlock())
+      return function.emitOpError("expects one block");
+    for (int64_t index : wrt)
+      if (index < 0 || index >= function.getNumArguments() ||
+          !isFloat(function.getArgument(index)))
+        return function.emitOpError("has no floating point argument ")
+               << index << " to differentiate";
+    return success();
+  }
+
+  /// Choosing needs all that the gradients are made from, and nothing else.
+  static SmallVector<Value> savedRows(func::FuncOp function,
+                                      SmallVector<Value> &gradients,
+                                      unsigned firstGradient) {
+    Operation *terminator = function.getBody().front().getTerminator();
+    size_t numResults = terminator->getNumOperands();
+    terminator->insertOperands(numResults, gradients);
+    decomposeSoftmax(function);
+    eraseDeadOps(function);
+    gradients.assign(terminator->operand_begin() + numResults,
+                     terminator->operand_end());
+    SmallVector<Value> saved = chooseSavedRows(function, firstGradient);
+    terminator->eraseOperands(numResults, gradients.size());
+    return saved;
+  }
+};
+} // namespace

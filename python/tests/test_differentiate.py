@@ -1,0 +1,313 @@
+"""Gradients that the compiler derives: equal to torch's, for every operator that emit writes.
+
+gossamer-opt differentiates the text, `support_mlir` runs what comes out, and torch.autograd of the
+torch back end says what is right. Everything in float64.
+"""
+
+import re
+import subprocess
+
+import pytest
+import torch
+
+from gossamer.capture.call import single_call
+from gossamer.capture.tracer import trace_call
+from gossamer.emit import emit
+from gossamer.torch_backend import _ELEMENTWISE, _GRAPH_OPS, run_captured
+from support_capture import inputs_of, make_call, structure
+from support_mlir import evaluate, parse, run_opt
+from test_emit import ELEMENTWISE, FEATURES, LIFTED, MAILBOX, OPT, from_mailbox, spec, to_mailbox
+
+pytestmark = pytest.mark.skipif(OPT is None, reason="gossamer-opt is not built")
+
+CLEAN = "mp-resolve-mailbox,canonicalize,cse"
+
+
+def passes(*names):
+    """A flag that runs passes of functions."""
+    return f"--pass-pipeline=builtin.module(func.func({','.join(names)}))"
+
+
+def differentiate(wrt, **options):
+    """The text of the pass with options."""
+    words = [f"{name}={str(value).lower()}" for name, value in options.items()]
+    numbers = ",".join(map(str, wrt))
+    return f"mp-differentiate{{{' '.join([*words, f'wrt={numbers}'])}}}"
+
+
+def pipeline(mode, wrt, *options):
+    """A flag that runs everything up to kernels."""
+    return f"--mp-pipeline={' '.join([f'differentiate={mode}', *options])} wrt={','.join(wrt)}"
+
+
+class Case:
+    """A captured call on a graph, with gradients from torch."""
+
+    def __init__(self, kind, name, message, reduce=None):
+        self.graph = structure(name)
+        node, edge = spec(self.graph)
+        call = make_call(kind, message=message, reduce=reduce, node=node, edge=edge, lifted=LIFTED)
+        self.emitted = emit(single_call(trace_call(call)))
+        given = inputs_of(self.emitted, call, self.graph, node, edge, ())
+        self.inputs = [given[key].detach().clone() for key in self.emitted.inputs]
+        self.text = self.emitted.text
+        self.wrt = [i for i, x in enumerate(self.inputs) if x.is_floating_point()]
+
+    def leaves(self):
+        """Inputs that require a gradient, and all inputs."""
+        inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in self.inputs]
+        return [inputs[i] for i in self.wrt], inputs
+
+    def reference(self):
+        """Results, gradients of the results, gradients of the inputs."""
+        leaves, inputs = self.leaves()
+        results = run_captured(self.emitted, inputs, [self.graph])
+        given = upstream(results)
+        pairs = [(r, g) for r, g in zip(floats(results), given, strict=True) if r.requires_grad]
+        if not pairs:
+            return results, given, [torch.zeros_like(x) for x in leaves]
+        roots, weights = zip(*pairs, strict=True)
+        grads = torch.autograd.grad(roots, leaves, weights, allow_unused=True)
+        return results, given, zeros_for_none(grads, leaves)
+
+
+def floats(tensors):
+    return [t for t in tensors if t.is_floating_point()]
+
+
+def upstream(results):
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(r.shape, dtype=r.dtype, generator=generator) for r in floats(results)]
+
+
+def zeros_for_none(grads, leaves):
+    return [
+        torch.zeros_like(x) if g is None else g.detach() for g, x in zip(grads, leaves, strict=True)
+    ]
+
+
+def close(ours, theirs):
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other.detach(), equal_nan=True, rtol=1e-9, atol=1e-9)
+
+
+def check_alone(case):
+    """The gradient as a function of arguments and gradients."""
+    _, given, expected = case.reference()
+    flag = passes(CLEAN, differentiate(case.wrt, save=False))
+    ours = evaluate(parse(run_opt(OPT, case.text, flag)), [*case.inputs, *given], [case.graph])
+    close(ours, expected)
+
+
+def check_pair(case, *options):
+    """Forward and backward as two optimised programs; no row of an edge is saved."""
+    results, given, expected = case.reference()
+    wrt = [str(i) for i in case.wrt]
+    forward = parse(run_opt(OPT, case.text, pipeline("forward", wrt, *options)))
+    made = evaluate(forward, case.inputs, [case.graph])
+    close(made[: len(results)], results)
+    saved = made[len(results) :]
+    assert all(type.kind != "edge" for type in forward.ops[-1].operand_types[len(results) :])
+    backward = parse(run_opt(OPT, case.text, pipeline("backward", wrt, *options)))
+    close(evaluate(backward, [*case.inputs, *saved, *given], [case.graph]), expected)
+
+
+def edge_formula(formula):
+    return lambda e: {"m": formula(e.src["h"], e.dst["h"], e.data["e"])}
+
+
+def feature_formula(formula):
+    def message(e):
+        return {
+            "m": formula(e.src["x"] + e.data["m"], e.dst["h"], e.src["c"], e.data["s"]),
+        }
+
+    return message
+
+
+@pytest.mark.parametrize("formula", ELEMENTWISE.values(), ids=ELEMENTWISE)
+def test_elementwise(formula):
+    check_alone(Case("apply_edges", "odd", edge_formula(formula)))
+
+
+@pytest.mark.parametrize("formula", FEATURES.values(), ids=FEATURES)
+def test_features(formula):
+    case = Case("apply_edges", "odd", feature_formula(formula))
+    check_alone(case)
+    check_pair(case)
+
+
+@pytest.mark.parametrize("formula", MAILBOX.values(), ids=MAILBOX)
+def test_mailbox(formula):
+    case = Case("update_all", "odd", to_mailbox, from_mailbox(formula))
+    check_alone(case)
+    check_pair(case)
+    check_pair(case, "numerics=strict")
+
+
+@pytest.mark.parametrize("graph", ["star", "one_node", "no_edges"])
+@pytest.mark.parametrize("name", ["sum", "extrema", "heads", "linear", "pna", "prod", "concat"])
+def test_odd_graphs(name, graph):
+    case = Case("update_all", graph, to_mailbox, from_mailbox(MAILBOX[name]))
+    check_alone(case)
+    check_pair(case)
+
+
+@pytest.mark.parametrize("name", ["gated", "heads", "linear", "centred", "prod", "einsum_weights"])
+def test_second_derivatives(name):
+    """Differentiating twice: of the sum of squares of the first gradients."""
+    case = Case("update_all", "odd", to_mailbox, from_mailbox(MAILBOX[name]))
+    leaves, inputs = case.leaves()
+    results = run_captured(case.emitted, inputs, [case.graph])
+    given = [g.requires_grad_() for g in upstream(results)]
+    first = torch.autograd.grad(results, leaves, given, create_graph=True, allow_unused=True)
+    first = [torch.zeros_like(x) if g is None else g for g, x in zip(first, leaves, strict=True)]
+    weights = upstream(first)
+    roots = [(g, w) for g, w in zip(first, weights, strict=True) if g.requires_grad]
+    expected = torch.autograd.grad(
+        [g for g, _ in roots], [*leaves, *given], [w for _, w in roots], allow_unused=True
+    )
+    again = [*case.wrt, *range(len(inputs), len(inputs) + len(given))]
+    flag = passes(CLEAN, differentiate(case.wrt, save=False), differentiate(again, save=False))
+    block = parse(run_opt(OPT, case.text, flag))
+    ours = evaluate(block, [x.detach() for x in (*inputs, *given, *weights)], [case.graph])
+    close(ours, zeros_for_none(expected, [*leaves, *given]))
+
+
+def run_text(text, wrt, inputs):
+    """Gradients of a function written by hand, for a gradient of 1."""
+    block = parse(run_opt(OPT, text, passes(differentiate(wrt, save=False))))
+    return evaluate(block, [*inputs, torch.ones_like(inputs[0])], [])
+
+
+def elementwise(body, count=1):
+    """A function of tables without rows of 5 numbers."""
+    arguments = ", ".join(f"%x{i}: tensor<5xf64>" for i in range(count))
+    return f"""
+    func.func @region({arguments}) -> tensor<5xf64> attributes {{mp.graphs = 1 : i64}} {{
+      {body}
+      return %y : tensor<5xf64>
+    }}"""
+
+
+SPECIAL = torch.tensor([-2.0, -0.5, 0.0, 0.5, 3.0], dtype=torch.float64)
+OTHER = torch.tensor([-2.0, 1.0, 0.0, 0.5, -3.0], dtype=torch.float64)
+KINKS = {
+    "abs": ("%y = math.absf %x0 : tensor<5xf64>", torch.abs, 1),
+    "maximum": ("%y = arith.maximumf %x0, %x1 : tensor<5xf64>", torch.maximum, 2),
+    "minimum": ("%y = arith.minimumf %x0, %x1 : tensor<5xf64>", torch.minimum, 2),
+    "pow": ("%y = math.powf %x0, %x1 : tensor<5xf64>", torch.pow, 2),
+    "sqrt": ("%y = math.sqrt %x0 : tensor<5xf64>", torch.sqrt, 1),
+}
+
+
+@pytest.mark.parametrize(("body", "function", "count"), KINKS.values(), ids=KINKS)
+def test_conventions_at_kinks_are_those_of_torch(body, function, count):
+    inputs = [x.clone().requires_grad_() for x in (SPECIAL, OTHER)[:count]]
+    expected = torch.autograd.grad(function(*inputs).sum(), inputs)
+    ours = run_text(elementwise(body, count), range(count), [x.detach() for x in inputs])
+    close(ours, expected)
+
+
+def test_overflow_on_a_branch_that_is_not_taken_gives_no_nan():
+    body = """
+      %zero = mp.fill 0.0 : f64 : tensor<5xf64>
+      %positive = arith.cmpf ogt, %x0, %zero : tensor<5xf64>
+      %e = math.expm1 %x0 : tensor<5xf64>
+      %y = arith.select %positive, %x0, %e : tensor<5xi1>, tensor<5xf64>"""
+    x = SPECIAL * 1000
+    (ours,) = run_text(elementwise(body), [0], [x])
+    torch.testing.assert_close(ours, torch.where(x > 0, 1.0, x.exp()))
+
+
+TIES = """
+func.func @region(%x: tensor<?x3xf64, #mp.rows<0, edge>>) -> tensor<?x3xf64, #mp.rows<0, node>>
+    attributes {{mp.graphs = 1 : i64}} {{
+  %y = mp.reduce {kind} dst %x {ties} : tensor<?x3xf64, #mp.rows<0, edge>>
+    -> tensor<?x3xf64, #mp.rows<0, node>>
+  return %y : tensor<?x3xf64, #mp.rows<0, node>>
+}}"""
+
+
+def tied(graph):
+    x = torch.tensor([1.0, 2.0, 2.0, 0.0], dtype=torch.float64)
+    return x[torch.arange(len(graph.dst) * 3) % 4].reshape(-1, 3)
+
+
+def gradients_per_node(x, graph, function):
+    """Gradients of `function` of the rows of each node."""
+    x = x.clone().requires_grad_()
+    rows = [x[graph.dst == v] for v in range(graph.num_dst)]
+    total = sum(function(r).sum() for r in rows if len(r))
+    return torch.autograd.grad(total, x) if len(x) else (torch.zeros_like(x),)
+
+
+@pytest.mark.parametrize("graph", ["odd", "star", "one_node", "no_edges"])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_ties_between_messages(kind, graph):
+    graph = structure(graph)
+    x = tied(graph)
+    x[len(x) // 2 :] *= 0
+    ones = torch.ones(graph.num_dst, 3, dtype=torch.float64)
+
+    def run(ties):
+        flag = passes(differentiate([0], save=False))
+        block = parse(run_opt(OPT, TIES.format(kind=kind, ties=ties), flag))
+        return evaluate(block, [x, ones], [graph])
+
+    first, even = getattr(torch, kind), getattr(torch, "a" + kind)
+    close(run(""), gradients_per_node(x, graph, lambda r: first(r, 0)[0]))
+    close(run("ties even"), gradients_per_node(x, graph, lambda r: even(r, 0)))
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("ties", ["first", "even"])
+def test_ties_between_features(kind, ties):
+    text = f"""
+    func.func @region(%x: tensor<4x6xf64>) -> tensor<4xf64> attributes {{mp.graphs = 1 : i64}} {{
+      %y = mp.reduce_axis {kind} %x axis 1 ties {ties} : tensor<4x6xf64> -> tensor<4xf64>
+      return %y : tensor<4xf64>
+    }}"""
+    x = (torch.arange(24) % 5 // 2).reshape(4, 6).double().requires_grad_()
+    y = getattr(torch, kind)(x, 1)[0] if ties == "first" else getattr(torch, "a" + kind)(x, 1)
+    ones = torch.ones(4, dtype=torch.float64)
+    block = parse(run_opt(OPT, text, passes(differentiate([0], save=False))))
+    close(evaluate(block, [x.detach(), ones], []), torch.autograd.grad(y.sum(), x))
+
+
+def test_product_with_zeros():
+    graph = structure()
+    x = tied(graph)
+    block = parse(
+        run_opt(OPT, TIES.format(kind="prod", ties=""), passes(differentiate([0], save=False)))
+    )
+    ones = torch.ones(graph.num_dst, 3, dtype=torch.float64)
+    close(evaluate(block, [x, ones], [graph]), gradients_per_node(x, graph, lambda r: r.prod(0)))
+
+
+def known_derivatives():
+    done = subprocess.run(
+        [OPT, "-", "--mp-list-derivatives", "-o", "/dev/null"],
+        input="module {}",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(re.findall(r"(?m)^([\w.]+): (.*)$", done.stdout))
+
+
+def test_every_op_has_a_derivative_or_says_why_not():
+    known = known_derivatives()
+    emitted = {name for name in (*_ELEMENTWISE, *_GRAPH_OPS) if "." in name}
+    own = {name for name in known if name.startswith("mp.")}
+    assert len(own) > 20
+    assert {name for name in emitted | own if known.get(name, "missing") == "missing"} == set()
+
+
+def test_unknown_argument_is_refused():
+    case = Case("update_all", "odd", to_mailbox, from_mailbox(MAILBOX["int_max"]))
+    integers = [i for i, x in enumerate(case.inputs) if not x.is_floating_point()]
+    for index in (integers[0], len(case.inputs)):
+        flag = passes(CLEAN, differentiate([index]))
+        with pytest.raises(ValueError, match=f"no floating point argument {index}"):
+            run_opt(OPT, case.text, flag)

@@ -29,6 +29,9 @@ private:
   LogicalResult addKernel(mp::KernelOp kernel);
   LogicalResult addGemm(mp::LinearOp linear);
   LogicalResult addPrefix(mp::PrefixOp prefix);
+  LogicalResult addPadRows(mp::PadRowsOp pad);
+  LogicalResult addSumRows(mp::SumRowsOp sum);
+  LogicalResult addContractRows(mp::ContractRowsOp contract);
   LogicalResult addView(Operation *op, int64_t offset,
                         ArrayRef<int64_t> strides);
   LogicalResult addSlice(mp::SliceOp slice);
@@ -169,6 +172,40 @@ LogicalResult ProgramBuilder::addPrefix(mp::PrefixOp prefix) {
   return success();
 }
 
+LogicalResult ProgramBuilder::addPadRows(mp::PadRowsOp pad) {
+  FailureOr<uint32_t> output = define(pad.getResult());
+  if (failed(output))
+    return failure();
+  Step step;
+  step.kind = Step::Kind::PadRows;
+  step.padRows = {ids.at(pad.getRows()), *output};
+  program.steps.push_back(std::move(step));
+  return success();
+}
+
+LogicalResult ProgramBuilder::addSumRows(mp::SumRowsOp sum) {
+  FailureOr<uint32_t> output = define(sum.getResult());
+  if (failed(output))
+    return failure();
+  Step step;
+  step.kind = Step::Kind::SumRows;
+  step.sumRows = {ids.at(sum.getRows()), *output};
+  program.steps.push_back(std::move(step));
+  return success();
+}
+
+LogicalResult ProgramBuilder::addContractRows(mp::ContractRowsOp contract) {
+  FailureOr<uint32_t> output = define(contract.getResult());
+  if (failed(output))
+    return failure();
+  Step step;
+  step.kind = Step::Kind::ContractRows;
+  step.contractRows = {ids.at(contract.getLeft()), ids.at(contract.getRight()),
+                       *output};
+  program.steps.push_back(std::move(step));
+  return success();
+}
+
 LogicalResult ProgramBuilder::addView(Operation *op, int64_t offset,
                                       ArrayRef<int64_t> strides) {
   FailureOr<uint32_t> output = define(op->getResult(0));
@@ -220,6 +257,11 @@ LogicalResult ProgramBuilder::addStep(Operation *op) {
       .Case([&](mp::KernelOp kernel) { return addKernel(kernel); })
       .Case([&](mp::LinearOp linear) { return addGemm(linear); })
       .Case([&](mp::PrefixOp prefix) { return addPrefix(prefix); })
+      .Case([&](mp::PadRowsOp pad) { return addPadRows(pad); })
+      .Case([&](mp::SumRowsOp sum) { return addSumRows(sum); })
+      .Case([&](mp::ContractRowsOp contract) {
+        return addContractRows(contract);
+      })
       .Case([&](mp::SliceOp slice) { return addSlice(slice); })
       .Case([&](mp::TransposeOp transpose) { return addTranspose(transpose); })
       .Case([&](mp::BroadcastOp broadcast) { return addBroadcast(broadcast); })
@@ -274,6 +316,12 @@ std::string codegen::describeBuffers(const Program &program) {
   for (const Step &step : program.steps) {
     if (step.kind == Step::Kind::Gemm)
       describe(step.gemm.output);
+    if (step.kind == Step::Kind::PadRows)
+      describe(step.padRows.output);
+    if (step.kind == Step::Kind::SumRows)
+      describe(step.sumRows.output);
+    if (step.kind == Step::Kind::ContractRows)
+      describe(step.contractRows.output);
     for (uint32_t id : step.kernel.outputs)
       describe(id);
   }

@@ -1,9 +1,9 @@
 """Symbolic tracing without inputs: a torch.fx tracer that knows graphs.
 
-`symbolic_trace(model)` gives an ordinary `torch.fx.GraphModule`. Any argument on which a graph method
-is used is a graph. Features on a graph become dataflow: what has been written to a graph so far is a
-log, an argument of every operator that may read it, and no operator changes a graph but the last
-one, `commit`, which leaves the fields that the model leaves. See `fx_operators.py`:
+`symbolic_trace(model)` gives an ordinary `torch.fx.GraphModule`. Any argument on which a graph
+method is used is a graph. Features on a graph become dataflow: what has been written to a graph so
+far is a log, an argument of every operator that may read it, and no operator changes a graph but
+the last one, `commit`, which leaves the fields that the model leaves. See `fx_operators.py`:
 
     update_all(graph, log, message, reduce, apply, etype) -> Fields   the fields it writes
     apply_edges(graph, log, function, etype) -> Fields
@@ -38,6 +38,7 @@ from torch.overrides import TorchFunctionMode
 
 from gossamer import dgl_bridge
 from gossamer import fx_operators as operators
+from gossamer.capture.purity import words
 from gossamer.capture.recorder import is_library, user_place
 from gossamer.function import from_dgl, is_builtin
 from gossamer.fx_functions import Function, Hole, Kept, has_effect, rebuild
@@ -49,15 +50,9 @@ from gossamer.fx_transform import CompileMessagePassing
 MAX_ITEMS = 256
 
 _RANDOM = frozenset((torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal))
-_FACTS = frozenset(
-    "dim size numel stride is_floating_point is_complex element_size ndimension __len__".split()
-)
-_FACT_ATTRIBUTES = frozenset(
-    "shape dtype device ndim layout requires_grad is_leaf is_cuda is_sparse".split()
-)
-_VALUES = frozenset(
-    "item tolist numpy __bool__ __float__ __int__ __index__ __complex__ equal allclose".split()
-)
+_FACTS = words("dim size numel stride is_floating_point is_complex element_size ndimension __len__")
+_FACT_ATTRIBUTES = words("shape dtype device ndim layout requires_grad is_leaf is_cuda is_sparse")
+_VALUES = words("item tolist numpy __bool__ __float__ __int__ __index__ __complex__ equal allclose")
 
 
 @dataclass
@@ -78,10 +73,10 @@ class _Body:
     def placeholder(self, node: fx.Node) -> fx.Node:
         """What stands for a node of the model in the function."""
         if node not in self.captured:
-            taken = {inner.target for inner in self.captured.values()} | {"batch"}
-            name = node.name if node.name not in taken else f"{node.name}_outer"
             with self.graph.inserting_after(self.last_placeholder):
-                self.last_placeholder = self.captured[node] = self.graph.placeholder(name)
+                inner = self.graph.placeholder(node.name)
+            inner.target = inner.name  # another name would be assigned to in the code
+            self.last_placeholder = self.captured[node] = inner
         return self.captured[node]
 
 
@@ -105,6 +100,7 @@ class GraphTracer(fx.Tracer):
         self._attributes: dict[str, fx.Proxy] = {}
         self._kept: dict[int, fx.Proxy] = {}
         self._speculative: list[fx.Node] = []
+        self._added: set[str] = set()
 
     # --- the trace --------------------------------------------------------------------------------
 
@@ -233,11 +229,15 @@ class GraphTracer(fx.Tracer):
         if isinstance(module, Function):
             captured = {**captured, **self._fill_holes(module)}
         name = self.get_fresh_qualname("udf_")
-        self.root.add_module(name, module)
+        self._add(name, module)
         installed = self.create_proxy("get_attr", name, (), {})
         if not captured:
             return installed
         return self.create_proxy("call_function", operators.bind, (installed, captured), {})
+
+    def _add(self, name: str, module: nn.Module) -> None:
+        self.root.add_module(name, module)
+        self._added.add(name)
 
     def install_all(self, values: Any) -> Any:
         """`values` with every user-defined function in it installed."""
@@ -307,13 +307,7 @@ class GraphTracer(fx.Tracer):
         if path:
             return [path]
         parts = (*value._parameters.items(), *value._buffers.items(), *value._modules.items())
-        return [
-            name
-            for name, part in parts
-            if part is not None
-            and not isinstance(part, fx.GraphModule)
-            and not isinstance(part, Function)
-        ]
+        return [name for name, part in parts if part is not None and name not in self._added]
 
     # --- values that a function reaches ---------------------------------------------------------
 
@@ -379,7 +373,7 @@ class GraphTracer(fx.Tracer):
         """A value that isn't part of the model: in a submodule without parameters."""
         if id(value) not in self._kept:
             name = self.get_fresh_qualname("kept_")
-            self.root.add_module(name, Kept(value))
+            self._add(name, Kept(value))
             kept = self.create_proxy("get_attr", name, (), {})
             if isinstance(value, Tensor):
                 kept = self.create_proxy("call_function", getattr, (kept, "value"), {})

@@ -1,4 +1,4 @@
-"""Graphs of a symbolic trace: what has been written to a graph becomes a log, and calls operators."""
+"""Graphs of a symbolic trace: writes become a log, and calls become operators."""
 
 from __future__ import annotations
 
@@ -285,6 +285,7 @@ class SymbolicSpaces:
         return _Space(SymbolicFrame(self._graph, (self._kind, type_name)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> fx.Proxy:
+        """Ids of nodes, endpoints of edges."""
         return getattr(self._graph.handle(), self._kind)(*args, **kwargs)
 
 

@@ -1,8 +1,7 @@
-"""A trace leaves the model as it was: what forward assigns to attributes is put back and reported."""
+"""A trace leaves the model as it was: attributes that forward assigns are put back and reported."""
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,8 +24,8 @@ def traced_copy(root: Any) -> Iterator[Any]:
         yield root
         return
     saved = {name: _Saved(module) for name, module in root.named_modules()}
-    traced = copy.copy(root)
-    traced._modules = dict(root._modules)
+    traced = object.__new__(type(root))  # copy.copy of a GraphModule makes another class
+    vars(traced).update(vars(root), _modules=dict(root._modules))
     try:
         yield traced
     finally:

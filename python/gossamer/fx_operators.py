@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, fx, nn
@@ -192,12 +193,28 @@ fx.has_side_effect(commit)
 # --- functions ------------------------------------------------------------------------------------
 
 
-@Operator
-def bind(function: nn.Module, captured: dict[str, Any]) -> Callable:
+@dataclass(frozen=True, eq=False)
+class Bound:
     """A user-defined function with the values that it reaches outside of its argument."""
-    if isinstance(function, Function):
-        return function.filled(captured)
-    return functools.partial(plain(function), **captured)
+
+    function: nn.Module
+    captured: Mapping[str, Any]
+
+    def __fx_create_arg__(self, tracer: fx.Tracer) -> fx.Node:
+        args = tracer.create_arg((self.function, dict(self.captured)))
+        return tracer.create_node("call_function", bind, args, {})
+
+    def plain(self) -> Callable:
+        """The function alone, of one argument."""
+        if isinstance(self.function, Function):
+            return self.function.filled(self.captured)
+        return functools.partial(plain(self.function), **self.captured)
+
+
+@Operator
+def bind(function: nn.Module, captured: Mapping[str, Any]) -> Bound:
+    """A user-defined function with the values that it reaches outside of its argument."""
+    return Bound(function, captured)
 
 
 def plain(function: Any) -> Any:
@@ -205,6 +222,8 @@ def plain(function: Any) -> Any:
 
     A `GraphModule` without hooks is called by `forward`: `torch.fx` prints errors on the other way.
     """
+    if isinstance(function, Bound):
+        return function.plain()
     if isinstance(function, Function):
         return function.function
     if isinstance(function, fx.GraphModule) and not (

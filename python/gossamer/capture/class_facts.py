@@ -32,8 +32,8 @@ class ClassFacts:
 
     Attributes:
         name: qualified name.
-        kind: "library module", "module", "tensor", "enum", "numpy", "library", "instance" or
-            "refused": which walk an instance gets.
+        kind: "library module", "graph module", "module", "tensor", "enum", "numpy", "library",
+            "instance" or "refused": which walk an instance gets.
         refusal: for "refused", what such an object is.
         users: positions in the mro of the classes whose members are looked at.
         library_base: a library class other than `nn.Module` is in the mro, so attributes are
@@ -100,6 +100,8 @@ def _kind(cls: type, content: type | None, users: tuple[type, ...]) -> tuple[str
     if issubclass(cls, torch.nn.Module):
         if issubclass(cls, torch.jit.ScriptModule):
             return "refused", "a TorchScript module, whose code cannot be read"
+        if issubclass(cls, torch.fx.GraphModule):
+            return "graph module", ""
         return ("library module" if is_library_class(cls) else "module"), ""
     if issubclass(cls, torch.Tensor):
         return "tensor", ""

@@ -20,6 +20,9 @@ _HOOK_FLAGS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs",
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 # What `nn.Module` itself keeps and what has no part in forward.
 _MODULE_INTERNALS = frozenset(vars(torch.nn.Module())) | {"_flat_weight_refs"}
+# What a `torch.fx.GraphModule` keeps besides its generated code.
+_GRAPH_INTERNALS = frozenset(vars(torch.fx.GraphModule({}, torch.fx.Graph())))
+
 
 @handles(Token)
 def token(walk: Walk, value: Token, parent: Place | None, kind: str, name: Any) -> None:
@@ -172,6 +175,24 @@ def library_module(walk: Walk, module: Any, parent: Place | None, kind: str, nam
     _module_state(walk, module, place, True, True)
     _all_attributes(walk, module.__dict__, place)
     walk.value(cls.forward, None, "member", "forward")
+
+
+@handles(kind="graph module")
+def graph_module(walk: Walk, module: Any, parent: Place | None, kind: str, name: Any) -> None:
+    """A `torch.fx.GraphModule`: its generated code and its state; its graph is where these come
+    from.
+    """
+    if not walk.enter(id(module), module, parent, kind, name):
+        return
+    place = walk.places[-1]
+    walk.out += (INSTANCE, torch.fx.GraphModule, module.code)
+    _module_state(walk, module, place, True, True)
+    for attribute, value in module.__dict__.items():
+        if attribute in walk.names and attribute not in _MODULE_INTERNALS | _GRAPH_INTERNALS:
+            walk.out.append(attribute)
+            walk.value(value, place, "attr", attribute)
+    walk.out.append(END)
+    walk.value(type(module).forward, None, "member", "forward")
 
 
 def _content(walk: Walk, value: Any, facts: ClassFacts, place: Place | None) -> None:

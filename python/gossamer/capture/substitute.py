@@ -101,7 +101,7 @@ class _Copier:
             return obj
         copier = _COPIERS.get(type(obj))
         if copier is None and class_facts(type(obj)).kind in (
-                "instance", "library", "module", "library module"):
+                "instance", "library", "module", "library module", "graph module"):
             copier = _instance
         if copier is None:
             return obj

@@ -37,14 +37,17 @@ if TYPE_CHECKING:
 #: Captures of one compiled module that fail, and that succeed, before it stays in region mode.
 MAX_REFUSALS = 4
 MAX_PLANS = 16
+#: Kinds of arguments that are remembered.
+_MAX_SITES = 128
 #: Keys with which a call went through in region mode; more means that they hardly come again.
 _MAX_SEEN = 16
 
 
 @dataclass
 class _Site:
-    """What is known of one kind of arguments."""
+    """What is known of one kind of arguments. The owner is kept, so that its id stays its own."""
 
+    owner: object
     seen: set[Hashable] = field(default_factory=set)
     plans: dict[Hashable, list[WholePlan]] = field(default_factory=dict)
     refusal: str | None = None
@@ -87,7 +90,6 @@ class Whole:
         self._refusals = 0
         self._plans = 0
         self._lock = threading.RLock()
-        self._kept: list[Any] = []
 
     def find(self, function: Callable, args: tuple, kwargs: dict) -> Ready | Candidate | None:
         """How to run a call: as one program, or in region mode."""
@@ -109,8 +111,11 @@ class Whole:
         """A call went through in region mode; remember it when nothing fell back."""
         if candidate.refused != self._session.refused:
             self._region("a graph call fell back to eager")
-        elif len(candidate.site.seen) < _MAX_SEEN:
-            candidate.site.seen.add(candidate.key)
+            return
+        site = candidate.site
+        site.seen.add(candidate.key)
+        if len(site.seen) >= _MAX_SEEN and not site.plans:
+            site.refusal = "what forward depends on changes from call to call"
 
     def _region(self, reason: str) -> None:
         self.mode, self.reason = "region", reason
@@ -123,8 +128,9 @@ class Whole:
         site = self._sites.get(key)
         if site is None:
             with self._lock:
-                site = self._sites.setdefault(key, _Site())
-                self._kept.append((owner, code))  # so that the ids stay theirs
+                while len(self._sites) >= _MAX_SITES:
+                    del self._sites[next(iter(self._sites))]
+                site = self._sites.setdefault(key, _Site((owner, code)))
         return site
 
     def _find(

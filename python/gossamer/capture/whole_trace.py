@@ -112,7 +112,10 @@ class _ForwardTrace:
         shape = tuple(tensor.shape if rows is None else tensor.shape[1:])
         frame = "" if rows is None else "rows"
         spec = InputSpec("argument", frame, "", index, shape, tensor.dtype)
-        return self.recorder.input(spec, None if rows is None else self.row_sets[rows], True)
+        size = None if rows is None else self.row_sets[rows]
+        made = self.recorder.input(spec, size, True)
+        self.recorder.node_of(made).meta["loc"] = None  # the caller's line says nothing
+        return made
 
     def run(self, function: Callable) -> Trace:
         copy = substitute(function, {})

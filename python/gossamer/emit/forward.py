@@ -14,7 +14,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from gossamer.capture import composite
+from gossamer.capture import (
+    composite,
+    ops,  # noqa: F401  (registers torch.ops.gossamer)
+)
 from gossamer.capture.call import CapturedForward, InputSpec, Number
 from gossamer.capture.errors import UntraceableError
 

@@ -488,6 +488,33 @@ def test_local_writes_in_place_are_values():
     assert gs.explain(fast).mode == "whole"
 
 
+def test_questions_about_tensors_that_a_capture_cannot_answer():
+    def layer(g, h, k):
+        by = 2 if h is k else 3
+        by *= 5 if h.is_contiguous() else 7
+        return once(copy_h, mail_sum)(g, h * by * getattr(k, "factor", 1))
+
+    fast = compiled(layer)
+    marked = H.clone()
+    marked.factor = 11
+    for pair in ((H, H), (H, H + 1), (H.t().contiguous().t(), H), (H, marked)) * 3:
+        torch.testing.assert_close(fast(make_graph(), *pair), layer(make_graph(), *pair))
+
+
+def test_gradients_switched_on_inside():
+    linear = parameters(nn.Linear(3, 3))
+
+    @torch.no_grad()
+    def layer(g, h):
+        with torch.enable_grad():
+            return linear(once(copy_h, mail_sum)(g, h))
+
+    fast = gs.compile(layer, backend="torch")
+    for _ in range(3):
+        with torch.no_grad():
+            assert fast(make_graph(), H).requires_grad == layer(make_graph(), H).requires_grad
+
+
 def test_results_that_share_memory():
     def view(g, h):
         once(copy_h, mail_sum)(g, h)

@@ -52,6 +52,7 @@ _ASKS_AUTOGRAD = {
     Tensor.requires_grad.__set__,
     Tensor.requires_grad_,
     Tensor.grad.__get__,
+    Tensor._version.__get__,
     Tensor.grad_fn.__get__,
     Tensor.is_leaf.__get__,
     Tensor.register_hook,

@@ -225,6 +225,8 @@ class Recorder:
 
     def emit(self, target: Callable, args: tuple, kwargs: dict, result: Any) -> Any:
         """Record a call whose result (tensors without data) is known."""
+        if torch.is_grad_enabled() and not self.grad:
+            raise self.refuse("gradients are switched on", "do so around the call")
         node = self.graph.call_function(target, self._nodes(args), self._nodes(kwargs))
         node.meta["loc"] = user_place()
         node.meta["detached"] = self.grad and not torch.is_grad_enabled()

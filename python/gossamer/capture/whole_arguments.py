@@ -38,7 +38,7 @@ class Arguments:
     Attributes:
         graphs: each argument graph once, DGL's as borrowed ones; `originals` as the caller has
             them.
-        tensors: all tensors, in order.
+        tensors: each argument tensor once.
         frames: the frames of all graphs, node frames first.
         structures: the relations of all graphs.
         node_sets, edge_sets: row set of each node frame and relation; sets of equally many rows
@@ -77,8 +77,7 @@ class Arguments:
     def _take(self, value: Any, tokens: list[Hashable]) -> None:
         kind = type(value)
         if kind is Tensor or kind is torch.nn.Parameter:
-            tokens.append(TENSOR)
-            self.tensors.append(value)
+            tokens += (TENSOR, self._tensor(value))
         elif kind in _PLAIN:
             tokens += (kind, value)
         elif kind is float:
@@ -96,6 +95,13 @@ class Arguments:
             tokens += (GRAPH, self._graph(value))
         else:
             raise Unsuited(f"an argument is a {kind.__name__}")
+
+    def _tensor(self, value: Tensor) -> int:
+        for number, known in enumerate(self.tensors):
+            if known is value:
+                return number
+        self.tensors.append(value)
+        return len(self.tensors) - 1
 
     def _graph(self, value: Any) -> int:
         for number, known in enumerate(self.originals):
@@ -140,11 +146,10 @@ class Arguments:
 
     def replaced(self, graphs: list, tensors: list) -> tuple[tuple, dict]:
         """Arguments of the same form, in fresh containers, with other graphs and tensors."""
-        remaining = iter(tensors)
 
         def leaf(value: Any) -> Any:
             if isinstance(value, Tensor):
-                return next(remaining)
+                return tensors[self._tensor(value)]
             known = [i for i, original in enumerate(self.originals) if original is value]
             return graphs[known[0]] if known else value
 
@@ -162,9 +167,19 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(value)
 
 
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a fresh tensor without data shows all that Python code can ask of this one."""
+    return (
+        tensor.layout is torch.strided
+        and tensor.is_cpu
+        and tensor.is_contiguous()
+        and not tensor.__dict__
+    )
+
+
 def _tensor_key(tensor: Tensor, rows: tuple[str, int] | None) -> Hashable:
-    if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-        raise Unsuited(f"a tensor is on {tensor.device}, {tensor.layout}")
+    if not is_plain(tensor):
+        raise Unsuited("a tensor is not on the CPU, not contiguous, or has attributes of its own")
     shape = tensor.shape if rows is None else tensor.shape[1:]
     return rows, shape, tensor.dtype, tensor.requires_grad
 

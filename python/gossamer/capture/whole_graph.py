@@ -23,8 +23,12 @@ from .errors import UntraceableError
 from .recorder import Recorder, user_place
 from .region import plain_functions, plain_message
 from .tracer import CallTrace, Sizes
+from .whole_arguments import is_plain
 
 _GRAPH = torch.ops.gossamer
+
+#: Row shape and dtype, requires_grad, `is_plain`.
+FieldSchema = tuple[ColumnSpec, bool, bool]
 
 
 def _refusal(reason: str, remedy: str = "") -> UntraceableError:
@@ -44,7 +48,7 @@ class FieldSource:
     """
 
     def __init__(self, recorder: Recorder, number: int, frame: Frame, rows: torch.SymInt):
-        self.asked: dict[str, tuple[ColumnSpec, bool] | None] = {}
+        self.asked: dict[str, FieldSchema | None] = {}
         self.listed: tuple[str, ...] | None = None
         self._recorder = recorder
         self._number = number
@@ -57,13 +61,15 @@ class FieldSource:
         if key not in self.asked:
             with self._recorder.unrecorded(), unset_fake_temporarily():
                 self.asked[key] = field_schema(self._frame, key)
+                if self.asked[key] is not None and not is_plain(self._frame[key]):
+                    raise _refusal(f"field {key!r} is not contiguous, or has attributes of its own")
         return self.asked[key] is not None
 
     def column(self, key: str) -> Tensor:
         """The field without data; the same object each time."""
         tensor = self._made.get(key)
         if tensor is None:
-            spec, _ = self.asked[key]
+            spec, *_ = self.asked[key]
             wanted = InputSpec("field", "rows", key, self._number, spec.shape, spec.dtype)
             tensor = self._made[key] = self._recorder.input(wanted, self._rows, True)
         return tensor
@@ -79,12 +85,13 @@ class FieldSource:
         return self.listed
 
 
-def field_schema(frame: Frame, key: str) -> tuple[ColumnSpec, bool] | None:
-    """Row shape, dtype and requires_grad of a field, or None."""
+def field_schema(frame: Frame, key: str) -> FieldSchema | None:
+    """What a capture knows of a field, or None when there is none."""
     if key not in frame:
         return None
     column = frame[key]
-    return ColumnSpec(tuple(column.shape[1:]), column.dtype), column.requires_grad
+    spec = ColumnSpec(tuple(column.shape[1:]), column.dtype)
+    return spec, column.requires_grad, is_plain(column)
 
 
 class Columns(MutableMapping[str, Tensor]):

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gossamer.graph import Graph
 
-from .call import CapturedForward, ColumnSpec, Ends, InputSpec, OutputSpec, Symbols
+from .call import CapturedForward, Ends, InputSpec, OutputSpec, Symbols
 from .errors import UntraceableError
 from .recorder import Recorder
 from .refusal import CannotSnapshot
@@ -21,7 +21,7 @@ from .snapshot import snapshot
 from .substitute import substitute
 from .tracer import TRACING, capturing
 from .whole_arguments import Arguments, rebuilt
-from .whole_graph import Columns, WholeFrame, WholeGraphs
+from .whole_graph import Columns, FieldSchema, WholeFrame, WholeGraphs
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Trace:
     call: CapturedForward
     result: Any
     changes: tuple[FrameChange, ...]
-    asked: tuple[tuple[int, str, tuple[ColumnSpec, bool] | None], ...]
+    asked: tuple[tuple[int, str, FieldSchema | None], ...]
     listed: tuple[tuple[int, tuple[str, ...]], ...]
     prefixes: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
 

@@ -54,7 +54,7 @@ public:
 
 private:
   LogicalResult markActive();
-  LogicalResult reverse(Operation *of);
+  void reverse(Operation *of);
 
   func::FuncOp function;
   SmallVector<BlockArgument> wrt;
@@ -99,14 +99,13 @@ LogicalResult Reverse::markActive() {
   return success();
 }
 
-LogicalResult Reverse::reverse(Operation *of) {
+void Reverse::reverse(Operation *of) {
   Value result = of->getResult(0);
   gradient = gradients.lookup(result);
   if (!gradient || !active.contains(result))
-    return success();
+    return;
   op = of;
   findDerivative(of->getName().getStringRef())->apply(*this);
-  return success();
 }
 
 FailureOr<SmallVector<Value>> Reverse::run() {
@@ -120,8 +119,7 @@ FailureOr<SmallVector<Value>> Reverse::run() {
     if (isFloat(result))
       add(result, block.addArgument(result.getType(), result.getLoc()));
   for (Operation *of : llvm::reverse(ops))
-    if (failed(reverse(of)))
-      return failure();
+    reverse(of);
   op = block.getTerminator();
   SmallVector<Value> results;
   for (Value argument : wrt) {
@@ -147,12 +145,10 @@ static void updateType(func::FuncOp function) {
 
 static void remarkSaved(Value value) {
   using remark::RemarkOpts;
-  Type type = value.getType();
-  int64_t bytes = featureSize(type) *
-                  getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
   remark::passed(value.getLoc(),
                  RemarkOpts::name("differentiate").category("mp"))
-      << "saved for the gradients" << remark::metric("BytesPerNode", bytes);
+      << "saved for the gradients"
+      << remark::metric("BytesPerNode", bytesPerRow(value.getType()));
 }
 
 /// Leaves the results, and what is saved.
@@ -174,8 +170,8 @@ static void keepBackward(func::FuncOp function, ArrayRef<Value> saved,
   // A gradient may be a saved value itself.
   block.getTerminator()->setOperands(gradients);
   for (Value value : saved)
-    value.replaceAllUsesWith(block.insertArgument(
-        firstGradient++, value.getType(), value.getLoc()));
+    value.replaceAllUsesWith(
+        block.insertArgument(firstGradient++, value.getType(), value.getLoc()));
   eraseDeadOps(function);
   updateType(function);
 }

@@ -7,7 +7,8 @@
 //
 // A factor or divisor that is the same for all edges of a node leaves the sum
 // or mean over those edges: this normalises the weights of a softmax once per
-// node. A sum or mean whose terms are all the same needs no edges at all.
+// node; a sign does, too. A sum or mean whose terms are all the same needs no
+// edges at all.
 //
 // Equal in real arithmetic; reassociates. On a node without edges the reduction
 // gives 0 while 0 / %z may be NaN, hence fill_isolated. It pays when the
@@ -46,6 +47,7 @@ private:
   Value peel(Value value);
   Value peelOperand(Operation *op, unsigned index);
   Value scaleByDegree(Value rows);
+  ReduceOp reduced(Value terms);
   void finish(Value nodes);
 
   ReduceOp reduce;
@@ -125,6 +127,11 @@ Value Factoring::scaleByDegree(Value rows) {
   return arith::MulFOp::create(builder, loc, rows, degree);
 }
 
+ReduceOp Factoring::reduced(Value terms) {
+  return ReduceOp::create(builder, loc, reduce.getType(), reduce.getKind(),
+                          reduce.getEnd(), terms);
+}
+
 void Factoring::finish(Value nodes) {
   auto zero = builder.getFloatAttr(getElementTypeOrSelf(nodes.getType()), 0.0);
   Value filled = FillIsolatedOp::create(builder, loc, nodes.getType(),
@@ -143,6 +150,12 @@ FailureOr<ReduceOp> Factoring::run() {
     finish(sums ? scaleByDegree(nodes) : nodes);
     return ReduceOp();
   }
+  if (auto negation = edges.getDefiningOp<arith::NegFOp>();
+      negation && edges.hasOneUse()) {
+    ReduceOp sum = reduced(negation.getOperand());
+    finish(arith::NegFOp::create(builder, loc, sum));
+    return sum;
+  }
   Value rest = peel(edges);
   if (!rest)
     return failure();
@@ -150,8 +163,7 @@ FailureOr<ReduceOp> Factoring::run() {
                 divides ? "divides once per node, not once per edge"
                         : "multiplies once per node, not once per edge",
                 /*reassociates=*/true);
-  auto sum = ReduceOp::create(builder, loc, reduce.getType(), reduce.getKind(),
-                              reduce.getEnd(), rest);
+  ReduceOp sum = reduced(rest);
   Value scaled = divides
                      ? arith::DivFOp::create(builder, loc, sum, factor)
                      : Value(arith::MulFOp::create(builder, loc, sum, factor));

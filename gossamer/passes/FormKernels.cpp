@@ -18,7 +18,6 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/TypeUtilities.h"
 
 namespace gossamer {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -31,12 +30,10 @@ using namespace gossamer::mp;
 
 static void remarkNotStored(Operation *op) {
   using remark::RemarkOpts;
-  Type type = op->getResult(0).getType();
-  unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-  int64_t bytes = featureSize(type) * std::max<int64_t>(bits / 8, 1);
   remark::passed(op->getLoc(), RemarkOpts::name("form-kernels").category("mp"))
       << "not stored: lives inside a kernel"
-      << remark::metric("BytesPerEdge", bytes);
+      << remark::metric("BytesPerEdge",
+                        bytesPerRow(op->getResult(0).getType()));
 }
 
 static void remarkKernel(const PlannedKernel &plan, Location location) {

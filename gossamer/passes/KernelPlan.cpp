@@ -204,22 +204,34 @@ static bool readsElsewhere(const PlannedKernel &kernel, Value value) {
   });
 }
 
-/// True when all who read what `early` writes can read it inside `late`.
+/// True when no kernel up to that of `level` reads `table`, or what ops outside
+/// kernels make of it. `inside` may read it, from its own body.
+static bool isReadAfter(int64_t level, Value table, ArrayRef<PlannedKernel> all,
+                        const PlannedKernel *inside = nullptr) {
+  bool readBefore = llvm::any_of(all, [&](const PlannedKernel &kernel) {
+    return &kernel != inside && kernel.level <= level &&
+           kernel.inputs.contains(table);
+  });
+  return !readBefore && llvm::all_of(table.getUsers(), [&](Operation *user) {
+    return !isOutsideKernels(user) ||
+           isReadAfter(level, user->getResult(0), all);
+  });
+}
+
+/// True when all who read what `early` writes can read it inside `late`, or
+/// after it.
 static bool canJoin(const PlannedKernel &early, const PlannedKernel &late,
                     ArrayRef<PlannedKernel> kernels) {
   if (early.visit != late.visit || early.level >= late.level)
     return false;
   return llvm::all_of(early.outputs, [&](Value output) {
-    bool readOutside = llvm::any_of(output.getUsers(), isOutsideKernels);
-    bool readByOthers = llvm::any_of(kernels, [&](const PlannedKernel &kernel) {
-      return &kernel != &late && kernel.inputs.contains(output);
-    });
-    return !readOutside && !readByOthers && !readsElsewhere(late, output);
+    return !readsElsewhere(late, output) &&
+           isReadAfter(late.level, output, kernels, &late);
   });
 }
 
 /// Moves the roots of one kernel up into a later kernel of the same rows, when
-/// nothing in between reads them. False when there is none.
+/// nothing up to there reads them. False when there is none.
 bool KernelPlan::delayOneKernel() {
   for (const PlannedKernel &early : kernels)
     for (const PlannedKernel &late : kernels)

@@ -4,6 +4,8 @@
 #include "gossamer/passes/Derivatives.h"
 #include "gossamer/passes/Passes.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+
 namespace gossamer {
 #define GEN_PASS_DEF_LISTDERIVATIVES
 #include "gossamer/passes/Passes.h.inc"

@@ -1,5 +1,6 @@
 #include "gossamer/passes/NodeRows.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -20,6 +21,11 @@ NodeRows::NodeRows(func::FuncOp function) {
 
 RowsAttr NodeRows::at(End end, RowsAttr edges) const {
   return nodeRows(edges, end, homogeneous.contains(edges.getGraph()));
+}
+
+int64_t gossamer::bytesPerRow(Type table) {
+  unsigned bits = getElementTypeOrSelf(table).getIntOrFloatBitWidth();
+  return featureSize(table) * std::max<int64_t>(bits / 8, 1);
 }
 
 void gossamer::eraseDeadOps(func::FuncOp function) {

@@ -1,4 +1,4 @@
-// Which rows the ends of edges have in one function.
+// Which rows the ends of edges have in one function, and small helpers.
 #ifndef GOSSAMER_PASSES_NODEROWS_H
 #define GOSSAMER_PASSES_NODEROWS_H
 
@@ -21,6 +21,9 @@ public:
 private:
   llvm::SmallSet<int64_t, 4> homogeneous;
 };
+
+/// Memory of one row of a table.
+int64_t bytesPerRow(mlir::Type table);
 
 /// Erases ops of `function` without effects and without uses.
 void eraseDeadOps(mlir::func::FuncOp function);

@@ -58,6 +58,9 @@ def ListDerivatives : Pass<"mp-list-derivatives"> {
     differentiate never sees it.
     Example: test/lit/passes/list-derivatives.mlir.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::gossamer::mp::MpDialect"];
 }
 
 def SplitLinear : Pass<"mp-split-linear", "::mlir::func::FuncOp"> {

@@ -37,9 +37,11 @@ void gossamer::buildPipeline(OpPassManager &manager,
   addCleanup(passes);
 
   // Gradients of the function with its products on nodes: the gradients of
-  // their weights are then sums over nodes, too.
+  // their weights are then sums over nodes, too. Equal products first become
+  // one, or each would have gradients of its own.
   if (options.differentiate != Gradients::None) {
     addLessArithmetic(passes, options);
+    addCleanup(passes);
     DifferentiateOptions gradients;
     gradients.mode = options.differentiate == Gradients::Forward
                          ? Half::Forward

@@ -1,8 +1,7 @@
 #include "gossamer/passes/SavedRows.h"
 
-#include "gossamer/ir/MpDialect.h"
+#include "gossamer/passes/NodeRows.h"
 
-#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
@@ -21,11 +20,6 @@ private:
   DenseMap<Value, std::unique_ptr<SetVector<Value>>> known;
 };
 } // namespace
-
-static int64_t bitsPerRow(Value value) {
-  Type type = value.getType();
-  return featureSize(type) * getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-}
 
 static bool onNodes(Value value) {
   return rowsOf(value) && !onEdges(value.getType());
@@ -47,12 +41,12 @@ SetVector<Value> Choice::choose(Value value) {
     saved.insert(value);
     return saved;
   }
-  int64_t bits = 0;
+  int64_t bytes = 0;
   for (Value operand : op->getOperands())
     saved.insert_range(savedFor(operand));
   for (Value other : saved)
-    bits += bitsPerRow(other);
-  if (onNodes(value) && bitsPerRow(value) < bits) {
+    bytes += bytesPerRow(other.getType());
+  if (onNodes(value) && bytesPerRow(value.getType()) < bytes) {
     saved.clear();
     saved.insert(value);
   }

@@ -13,6 +13,7 @@ import torch
 from gossamer.capture.call import single_call
 from gossamer.capture.tracer import trace_call
 from gossamer.emit import emit
+from gossamer.emit.ir import DETACH, text
 from gossamer.torch_backend import _ELEMENTWISE, _GRAPH_OPS, run_captured
 from support_capture import inputs_of, make_call, structure
 from support_mlir import evaluate, parse, run_opt
@@ -40,6 +41,17 @@ def pipeline(mode, wrt, *options):
     return f"--mp-pipeline={' '.join([f'differentiate={mode}', *options])} wrt={','.join(wrt)}"
 
 
+def text_with_detach(function):
+    """The text of a function in which detach is an operation."""
+    detached = [op for op in function.ops if op.name == DETACH]
+    for op in detached:
+        op.name = "mp.detach"
+    written = text(function)
+    for op in detached:
+        op.name = DETACH
+    return written
+
+
 class Case:
     """A captured call on a graph, with gradients from torch."""
 
@@ -50,7 +62,7 @@ class Case:
         self.emitted = emit(single_call(trace_call(call)))
         given = inputs_of(self.emitted, call, self.graph, node, edge, ())
         self.inputs = [given[key].detach().clone() for key in self.emitted.inputs]
-        self.text = self.emitted.text
+        self.text = text_with_detach(self.emitted.function)
         self.wrt = [i for i, x in enumerate(self.inputs) if x.is_floating_point()]
 
     def leaves(self):

@@ -5,24 +5,24 @@
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 
-// Both halves agree on what is saved: the product that relu's slope depends on,
-// and the sums that the weight's gradient needs. The messages are not saved.
+// Both halves agree on what is saved: where relu's slope is not 0, and the sums
+// that the weight's gradient needs. The messages are not saved.
 // FORWARD-LABEL: func @conv
-// FORWARD-SAME: -> (tensor<?x8xf32, #mp.rows<0, node>>, tensor<?x4xf32, #mp.rows<0, node>>, tensor<?x8xf32, #mp.rows<0, node>>)
+// FORWARD-SAME: -> (tensor<?x8xf32, #mp.rows<0, node>>, tensor<?x4xf32, #mp.rows<0, node>>, tensor<?x8xi1, #mp.rows<0, node>>)
 // FORWARD: %[[S:.*]] = mp.reduce sum
-// FORWARD: %[[Y:.*]] = mp.linear
+// FORWARD: %[[P:.*]] = arith.cmpf
 // FORWARD: %[[H:.*]] = arith.select
-// FORWARD: return %[[H]], %[[S]], %[[Y]]
+// FORWARD: return %[[H]], %[[S]], %[[P]]
 // BACKWARD-LABEL: func @conv
-// BACKWARD-SAME: %[[S:[^:]*]]: tensor<?x4xf32, #mp.rows<0, node>>, %[[Y:[^:]*]]: tensor<?x8xf32, #mp.rows<0, node>>, %[[G:[^:]*]]: tensor<?x8xf32, #mp.rows<0, node>>)
+// BACKWARD-SAME: %[[S:[^:]*]]: tensor<?x4xf32, #mp.rows<0, node>>, %[[P:[^:]*]]: tensor<?x8xi1, #mp.rows<0, node>>, %[[G:[^:]*]]: tensor<?x8xf32, #mp.rows<0, node>>)
 // BACKWARD-SAME: -> (tensor<?x4xf32, #mp.rows<0, node>>, tensor<4x8xf32>)
 // BACKWARD-NOT: mp.reduce sum dst
-// BACKWARD: arith.cmpf ogt, %[[Y]]
+// BACKWARD: arith.select %[[P]], %[[G]]
 // BACKWARD: mp.contract_rows %[[S]]
 // BACKWARD: mp.reduce sum src
 func.func @conv(%x: tensor<?x4xf32, #node>, %w: tensor<4x8xf32>) -> tensor<?x8xf32, #node> {
   %m = mp.gather src %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
-  // REMARK: [[@LINE+1]]:{{.*}} differentiate {{.*}}saved for the gradients{{.*}}BytesPerNode=16
+  // REMARK: [[@LINE+1]]:{{.*}} differentiate {{.*}}BytesPerNode=16{{.*}}saved for the gradients
   %s = mp.reduce sum dst %m : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
   %y = mp.linear %s, %w : tensor<?x4xf32, #node>, tensor<4x8xf32> -> tensor<?x8xf32, #node>
   %z = mp.fill 0.0 : f32 : tensor<?x8xf32, #node>

@@ -108,3 +108,18 @@ func.func @needed_per_edge(%x: tensor<?x4xf32, #node>, %m: tensor<?x4xf32, #edge
   %t = mp.reduce sum dst %q : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
   return %p, %s, %t : tensor<?x4xf32, #edge>, tensor<?x4xf32, #node>, tensor<?x4xf32, #node>
 }
+
+// -----
+
+// A sign leaves the sum.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @negative
+// CHECK-SAME: (%[[M:[a-z0-9]+]]: tensor
+func.func @negative(%m: tensor<?x4xf32, #edge>) -> tensor<?x4xf32, #node> {
+  // CHECK-NEXT: %[[S:.*]] = mp.reduce sum dst %[[M]]
+  // CHECK-NEXT: arith.negf %[[S]]
+  %n = arith.negf %m : tensor<?x4xf32, #edge>
+  %s = mp.reduce sum dst %n : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  return %s : tensor<?x4xf32, #node>
+}

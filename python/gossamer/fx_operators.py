@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from gossamer.borrow import from_dgl, is_dgl_graph
+from gossamer.capture.tokens import LIBRARY, handles
 from gossamer.errors import GraphError, MissingFieldError
 from gossamer.frame import Column, resolve
 from gossamer.fx_functions import Function
@@ -45,6 +46,12 @@ class Operator:
 
     def __reduce__(self) -> str:
         return self.__name__  # the one object of this name, when copied and when unpickled
+
+
+@handles(Operator)
+def _snapshot_operator(walk: Any, value: Operator, *place: Any) -> None:
+    """An operator is the same forever: it stands for itself in the key of a capture."""
+    walk.out += (LIBRARY, value)
 
 
 def _first_proxy(*values: Any) -> fx.Proxy | None:

@@ -28,6 +28,11 @@ static Term ofExtremum(Term g, Term own, Term other, Term loses) {
   return select(own == other, g * 0.5, select(loses, 0.0, g));
 }
 
+static Term signOf(Term x) {
+  Term one = x.full(1.0);
+  return select(x > 0.0, one, select(x < 0.0, -one, 0.0));
+}
+
 /// 0 where the exponent is 0, also at x = 0.
 static Term ofBase(const At &t) {
   return select(t.b == 0.0, 0.0, t.g * (t.b * pow(t.a, t.b - 1.0)));
@@ -66,8 +71,7 @@ static constexpr Derivative kTable[] = {
                              [](const At &t) { return ofExtremum(t.g, t.b, t.a, t.b < t.a); }}},
   {"arith.minimumf", Known, {[](const At &t) { return ofExtremum(t.g, t.a, t.b, t.a > t.b); },
                              [](const At &t) { return ofExtremum(t.g, t.b, t.a, t.b > t.a); }}},
-  {"math.absf", Known, {[](const At &t) {
-     return select(t.a > 0.0, t.g, select(t.a < 0.0, -t.g, 0.0)); }}},
+  {"math.absf", Known, {[](const At &t) { return t.g * signOf(t.a); }}},
 
   // Exponentials and logarithms.
   {"math.exp",   Known, {[](const At &t) { return t.g * t.y.bounded(); }}},

@@ -268,3 +268,44 @@ func.func @no_kernel(%x: tensor<?x4xf32, #node>) -> (tensor<?x4xf32, #node>, ten
   %m = mp.gather src %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
   return %x, %x : tensor<?x4xf32, #node>, tensor<?x4xf32, #node>
 }
+
+// -----
+
+// A kernel waits for a later one of the same rows when all who read it run
+// later still, a product outside of kernels included.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @waits
+// CHECK: mp.kernel over {{.*}} by dst
+// CHECK: %[[K:.*]]:2 = mp.kernel over {{.*}} by src
+// CHECK-NOT: mp.kernel
+// CHECK: return
+func.func @waits(%x: tensor<?x4xf32, #node>, %w: tensor<4x4xf32>) -> (tensor<?x4xf32, #node>, tensor<?x4xf32, #node>) {
+  %xd = mp.gather dst %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %a = mp.reduce sum src %xd : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %xs = mp.gather src %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %b = mp.reduce sum dst %xs : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %bd = mp.gather dst %b : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %c = mp.reduce sum src %bd : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %h = mp.linear %a, %w : tensor<?x4xf32, #node>, tensor<4x4xf32> -> tensor<?x4xf32, #node>
+  return %h, %c : tensor<?x4xf32, #node>, tensor<?x4xf32, #node>
+}
+
+// -----
+
+// It cannot wait for a kernel that reads what the product makes of it.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @cannot_wait
+// CHECK: %[[A:.*]] = mp.kernel over {{.*}} by src
+// CHECK: %[[H:.*]] = mp.linear %[[A]]
+// CHECK: mp.kernel over {{.*}} by src ({{.*}} = %[[H]]
+func.func @cannot_wait(%x: tensor<?x4xf32, #node>, %w: tensor<4x4xf32>) -> tensor<?x4xf32, #node> {
+  %xd = mp.gather dst %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %a = mp.reduce sum src %xd : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %h = mp.linear %a, %w : tensor<?x4xf32, #node>, tensor<4x4xf32> -> tensor<?x4xf32, #node>
+  %hs = mp.gather src %h : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %m = arith.mulf %hs, %xd : tensor<?x4xf32, #edge>
+  %c = mp.reduce max src %m : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  return %c : tensor<?x4xf32, #node>
+}

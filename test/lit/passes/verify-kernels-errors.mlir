@@ -47,3 +47,16 @@ func.func @product_inside(%x: tensor<?x4xf32, #node>, %w: tensor<4x4xf32>) -> te
 
 // expected-error @below {{expects one block}}
 func.func private @declaration(tensor<4xf32>)
+
+// -----
+
+// Only differentiate reads detach, and it runs earlier.
+#node = #mp.rows<0, node>
+func.func @detach_in_kernel(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
+  %h = mp.kernel over #node by dst (%in = %x) : (tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
+    // expected-error @below {{cannot be part of a kernel; an earlier pass should have replaced it}}
+    %d = mp.detach %in : tensor<?x4xf32, #node>
+    mp.yield %d : tensor<?x4xf32, #node>
+  }
+  return %h : tensor<?x4xf32, #node>
+}

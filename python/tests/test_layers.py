@@ -87,8 +87,9 @@ def test_forbidden_include_is_found_with_its_line(tmp_path, include, stage, reas
 @pytest.mark.parametrize(
     "code", ["import ctypes", "from ctypes import CDLL", "torch.ops.load_library(path)"]
 )
-def test_only_native_loads_libraries(tmp_path, code):
-    root = repository(tmp_path, python__gossamer__a_py=code, python__gossamer__native_py=code)
+def test_only_two_modules_load_libraries(tmp_path, code):
+    loaders = dict.fromkeys(["python__gossamer__native_py", "python__gossamer__compiler_py"], code)
+    root = repository(tmp_path, python__gossamer__a_py=code, **loaders)
     (found,) = layers.violations(root)
     assert "a.py:1: loads a library" in found
 

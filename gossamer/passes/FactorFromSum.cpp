@@ -1,9 +1,9 @@
 // Multiply or divide a sum once, not each of its terms.
 //
-//   before: %a = %p / gather dst %z          after: %s = mp.reduce sum dst %p *
-//   %y
-//           %h = mp.reduce sum dst %a * %y          %h = fill_isolated dst %s /
-//           %z, 0
+//   before: %a = %p / gather dst %z
+//           %h = mp.reduce sum dst (%a * %y)
+//   after:  %s = mp.reduce sum dst (%p * %y)
+//           %h = fill_isolated dst (%s / %z), 0
 //
 // A factor or divisor that is the same for all edges of a node leaves the sum
 // or mean over those edges: this normalises the weights of a softmax once per

@@ -14,6 +14,25 @@ struct GsResult {
   CompileResult compiled;
 };
 
+static bool setGradients(CompileOptions &options, llvm::StringRef value) {
+  if (value == "forward")
+    options.gradients = gossamer::Gradients::Forward;
+  else if (value == "backward")
+    options.gradients = gossamer::Gradients::Backward;
+  return options.gradients != gossamer::Gradients::None;
+}
+
+/// Numbers of arguments, with commas between them.
+static bool setWrt(CompileOptions &options, llvm::StringRef value) {
+  for (llvm::StringRef number : llvm::split(value, ',')) {
+    int64_t argument;
+    if (number.getAsInteger(10, argument))
+      return false;
+    options.wrt.push_back(argument);
+  }
+  return true;
+}
+
 /// An unknown key or value is an error that names it.
 static bool setOption(CompileOptions &options, llvm::StringRef key,
                       llvm::StringRef value) {
@@ -25,6 +44,10 @@ static bool setOption(CompileOptions &options, llvm::StringRef key,
     options.numerics = value == "fast" ? Numerics::Fast : Numerics::Strict;
     return true;
   }
+  if (key == "differentiate")
+    return setGradients(options, value);
+  if (key == "wrt")
+    return setWrt(options, value);
   bool flag = value == "1";
   if (!flag && value != "0")
     return false;

@@ -45,6 +45,9 @@ typedef enum {
  * "key=value;key=value":
  *   target    host (default), generic, x86-64-v3, x86-64-v4
  *   numerics  fast (default), strict
+ *   differentiate  forward: the function, and what its gradients need;
+ *             backward: its gradients
+ *   wrt       numbers of the arguments that need gradients: 0,2
  *   wide      0 (default), 1: graph arrays hold int64
  *   dump      0 (default), 1: keep the text of the stages
  * Never null, but when memory is exhausted. */

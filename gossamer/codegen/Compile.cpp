@@ -87,6 +87,8 @@ LogicalResult Compilation::runPasses(ModuleOp on,
 LogicalResult Compilation::optimize() {
   PipelineOptions pipeline;
   pipeline.numerics = options.numerics;
+  pipeline.differentiate = options.gradients;
+  pipeline.wrt = ArrayRef(options.wrt);
   if (failed(runPasses(*module, [&](PassManager &passes) {
         buildPipeline(passes, pipeline);
       })))

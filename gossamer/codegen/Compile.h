@@ -13,6 +13,8 @@ namespace gossamer::codegen {
 struct CompileOptions {
   std::string target = "host";
   Numerics numerics = Numerics::Fast;
+  Gradients gradients = Gradients::None;
+  std::vector<int64_t> wrt; // arguments that need gradients
   bool wideIndex = false;
   bool dump = false; // keep the text of the stages
 };

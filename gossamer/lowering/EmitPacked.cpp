@@ -29,6 +29,12 @@ int64_t StageEmitter::edgesPerVector(const Stage &stage) const {
   int64_t lanes = lanesFor(stage.expr, options.vectorBytes);
   if (!llvm::isPowerOf2_64(features) || features * 2 > lanes)
     return 1;
+  auto isNumber = [](const ExprNode &node) {
+    return node.kind == ExprNode::Kind::EdgeId ||
+           node.kind == ExprNode::Kind::Position;
+  };
+  if (llvm::any_of(stage.expr.nodes, isNumber))
+    return 1;
   bool anyEdge = false, buffered = true;
   for (const ExprNode &node : stage.expr.nodes) {
     if (node.kind != ExprNode::Kind::Leaf || !node.perEdge)

@@ -17,7 +17,9 @@ static Type elementOf(const ExprNode &node) {
 int64_t lowering::lanesFor(const Expr &expr, int64_t vectorBytes) {
   int64_t bytes = 4;
   for (const ExprNode &node : expr.nodes)
-    if (node.kind != ExprNode::Kind::Degree)
+    if (node.kind != ExprNode::Kind::Degree &&
+        node.kind != ExprNode::Kind::RowId &&
+        node.kind != ExprNode::Kind::EdgeId)
       bytes = std::max(bytes, bytesOf(elementOf(node)));
   return vectorBytes / bytes;
 }
@@ -51,7 +53,9 @@ Evaluator::Evaluator(ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
 void Evaluator::findUniform() {
   for (const ExprNode &node : expr.nodes) {
     bool constant = node.kind == ExprNode::Kind::Splat ||
-                    node.kind == ExprNode::Kind::Degree;
+                    node.kind == ExprNode::Kind::Degree ||
+                    node.kind == ExprNode::Kind::RowId ||
+                    node.kind == ExprNode::Kind::EdgeId;
     bool computed =
         node.kind == ExprNode::Kind::Compute &&
         llvm::all_of(node.operands, [&](unsigned id) { return uniform[id]; });
@@ -97,6 +101,10 @@ Value Evaluator::evaluate(unsigned id, unsigned segment, EdgeCursor *cursor) {
   if (node.kind == ExprNode::Kind::Leaf)
     return known =
                edges > 1 ? leafOfEdges(id, cursor) : leaf(id, segment, cursor);
+  if (node.kind == ExprNode::Kind::EdgeId)
+    return known = frame.edgeIdOf(*cursor);
+  if (node.kind == ExprNode::Kind::Position)
+    return known = position(node, segments[segment]);
   SmallVector<Value, 3> operands;
   for (unsigned operand : node.operands)
     operands.push_back(
@@ -122,6 +130,8 @@ Value Evaluator::compute(const ExprNode &node, ArrayRef<Value> operands,
     if (elementOf(node).isInteger(64))
       return frame.degree;
     return arith::TruncIOp::create(b, type, frame.degree);
+  case ExprNode::Kind::RowId:
+    return frame.row;
   case ExprNode::Kind::FillEmpty: {
     Value empty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                         frame.degree, constant(b, 0));
@@ -139,9 +149,26 @@ Value Evaluator::compute(const ExprNode &node, ArrayRef<Value> operands,
     return computed->getResult(0);
   }
   case ExprNode::Kind::Leaf:
+  case ExprNode::Kind::EdgeId:
+  case ExprNode::Kind::Position:
     break;
   }
-  llvm_unreachable("leaves are loaded");
+  llvm_unreachable("not made from operands");
+}
+
+Value Evaluator::position(const ExprNode &node, Segment segment) {
+  SmallVector<int64_t> offsets = tile.laneOffsets(node.index, segment);
+  Type type = vectorOf(b.getI64Type(), segment.lanes);
+  Value lanes = segment.lanes == 1
+                    ? constant(b, offsets.front())
+                    : arith::ConstantOp::create(
+                          b, DenseElementsAttr::get(cast<VectorType>(type),
+                                                    ArrayRef(offsets)))
+                          .getResult();
+  Value base = tile.baseOffset(b, node.index);
+  if (!base)
+    return lanes;
+  return arith::AddIOp::create(b, lanes, broadcastTo(b, base, segment.lanes));
 }
 
 Value Evaluator::rowPointer(unsigned id, EdgeCursor *cursor) {

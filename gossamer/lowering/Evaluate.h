@@ -29,6 +29,7 @@ public:
 private:
   mlir::Value evaluate(unsigned node, unsigned segment, EdgeCursor *cursor);
   mlir::Value leaf(unsigned node, unsigned segment, EdgeCursor *cursor);
+  mlir::Value position(const ExprNode &node, Segment segment);
   mlir::Value leafOfEdges(unsigned node, EdgeCursor *cursor);
   mlir::Value compute(const ExprNode &node,
                       llvm::ArrayRef<mlir::Value> operands, int64_t lanes);

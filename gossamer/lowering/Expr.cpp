@@ -110,6 +110,10 @@ static std::optional<ExprNode> constantNode(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<mp::DegreeOp>(op))
     return ExprNode{ExprNode::Kind::Degree, value, {}, {}, false};
+  if (isa_and_nonnull<mp::IotaOp>(op) && mp::onEdges(value.getType()))
+    return ExprNode{ExprNode::Kind::EdgeId, value, {}, {}, true};
+  if (isa_and_nonnull<mp::IotaOp>(op) && mp::rowsOf(value))
+    return ExprNode{ExprNode::Kind::RowId, value, {}, {}, false};
   if (isa_and_nonnull<mp::FillOp, arith::ConstantOp>(op))
     return ExprNode{ExprNode::Kind::Splat, value, {}, {}, false};
   return std::nullopt;
@@ -174,6 +178,12 @@ std::optional<unsigned> ExprBuilder::visitOp(Operation *op,
         return visitReshaped(
             reshape.getInput(),
             flatten(at, rowMajor(mp::featureShape(reshape.getType())), zero()));
+      })
+      .Case([&](mp::IotaOp iota) -> Node {
+        ExprNode node{
+            ExprNode::Kind::Position, iota.getResult(), {}, {}, false};
+        node.index = at[iota.getAxis()];
+        return add(std::move(node), {node.index});
       })
       .Case([&](mp::FillIsolatedOp fill) -> Node {
         return compute(op, fill.getNodes(), at, ExprNode::Kind::FillEmpty);

@@ -33,6 +33,9 @@ struct ExprNode {
     Leaf,      // read from memory at `index`
     Splat,     // the same constant everywhere
     Degree,    // number of edges of the row
+    RowId,     // number of the row
+    EdgeId,    // number of the edge
+    Position,  // `index` itself
     Compute,   // an elementwise op on `operands`
     FillEmpty, // the operand, or a constant in rows without edges
   };

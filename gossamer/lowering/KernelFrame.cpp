@@ -127,6 +127,12 @@ Value KernelFrame::rowAt(Value base, Value rowIndex, const Place &place) {
   return element(base, inMemory(b, place.element), offset, 0);
 }
 
+Value KernelFrame::edgeIdOf(EdgeCursor &cursor) {
+  if (!cursor.edgeId)
+    cursor.edgeId = indexAt(edgeIds, cursor);
+  return cursor.edgeId;
+}
+
 Value KernelFrame::rowOf(Value leaf, EdgeCursor *cursor) {
   bool atNeighbor = false;
   const Place &place = placeOf(leaf, &atNeighbor);
@@ -145,9 +151,7 @@ Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
       return base;
     if (place.level == Level::Row)
       return rowAt(base, row, place);
-    if (!cursor->edgeId)
-      cursor->edgeId = indexAt(edgeIds, *cursor);
-    return rowAt(base, cursor->edgeId, place);
+    return rowAt(base, edgeIdOf(*cursor), place);
   }
   case Place::Kind::Slot:
     return element(scratch, b.getI8Type(), Value(), place.offset);

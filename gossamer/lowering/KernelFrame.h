@@ -36,6 +36,9 @@ public:
   /// The place of a leaf, and whether it is read at the other end of the edge.
   const Place &placeOf(mlir::Value leaf, bool *atNeighbor = nullptr) const;
 
+  /// The id of the edge that `cursor` is at.
+  mlir::Value edgeIdOf(EdgeCursor &cursor);
+
   /// The row of `leaf`, a table at the other end, some edges after `cursor`.
   mlir::Value rowAhead(mlir::Value leaf, const EdgeCursor &cursor);
 

@@ -37,7 +37,10 @@ static bool isInstruction(Operation *op) {
 }
 
 static bool hasGoodPolynomial(StringRef name) {
-  return name == "exp" || name == "log" || name == "tanh" || name == "erf";
+  return name == math::ExpOp::getOperationName() ||
+         name == math::LogOp::getOperationName() ||
+         name == math::TanhOp::getOperationName() ||
+         name == math::ErfOp::getOperationName();
 }
 
 namespace {

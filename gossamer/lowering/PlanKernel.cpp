@@ -165,6 +165,7 @@ LogicalResult Planner::buildInto(Stage &stage, ArrayRef<Value> results,
   stage.expr = std::move(std::get<Expr>(built));
   for (const ExprNode &node : stage.expr.nodes) {
     plan.usesEdges |= node.kind == ExprNode::Kind::Degree ||
+                      node.kind == ExprNode::Kind::EdgeId ||
                       node.kind == ExprNode::Kind::FillEmpty;
     stage.expensive |= node.kind == ExprNode::Kind::Compute &&
                        isExpensive(node.value.getDefiningOp());
@@ -315,9 +316,8 @@ LogicalResult Planner::run() {
   return failure(failed(addYields()) || failed(addReductions()));
 }
 
-/// What the planner relies on: tables with features, elementwise arithmetic on
-/// tables of one shape, edges visited from the kernel's own end.
-static LogicalResult checkOp(mp::KernelOp kernel, Operation *op) {
+/// What the planner relies on beside the verifier of mp.kernel.
+static LogicalResult checkOp(Operation *op) {
   if (op->getNumResults() != 1 ||
       !isa<RankedTensorType>(op->getResult(0).getType()))
     return op->emitOpError("has no lowering inside a kernel");
@@ -325,16 +325,8 @@ static LogicalResult checkOp(mp::KernelOp kernel, Operation *op) {
     if (mp::featureSize(value.getType()) == 0)
       return op->emitOpError("has a table without features, ")
              << value.getType() << ", which is not compiled";
-  std::optional<mp::End> end =
-      llvm::TypeSwitch<Operation *, std::optional<mp::End>>(op)
-          .Case<mp::ReduceOp, mp::DegreeOp, mp::FillIsolatedOp>(
-              [](auto visits) { return visits.getEnd(); })
-          .Default(std::nullopt);
-  if (end && *end != kernel.getEnd())
-    return op->emitOpError("visits edges by ")
-           << mp::stringifyEnd(*end) << " in a kernel that visits them by "
-           << mp::stringifyEnd(kernel.getEnd());
-  if (end || isView(op) || needsOwnStage(op) || isa<mp::FillOp>(op))
+  if (isView(op) || needsOwnStage(op) ||
+      isa<mp::FillOp, mp::DegreeOp, mp::IotaOp, mp::FillIsolatedOp>(op))
     return success();
   if (auto constant = dyn_cast<arith::ConstantOp>(op))
     return isa<SplatElementsAttr>(constant.getValue())
@@ -349,7 +341,7 @@ static LogicalResult checkOp(mp::KernelOp kernel, Operation *op) {
 static LogicalResult checkKernel(mp::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   for (Operation &op : body.without_terminator())
-    if (failed(checkOp(kernel, &op)))
+    if (failed(checkOp(&op)))
       return failure();
   for (Value value : body.getTerminator()->getOperands())
     if ((levelOf(value) == Level::Shared) == kernel.getRows().has_value())

@@ -40,7 +40,7 @@ bool lowering::needsOwnStage(Operation *op) {
 }
 
 static bool isConstant(Operation *op) {
-  return isa<mp::FillOp, mp::DegreeOp, arith::ConstantOp>(op);
+  return isa<mp::FillOp, mp::DegreeOp, mp::IotaOp, arith::ConstantOp>(op);
 }
 
 Residency::Residency(mp::KernelOp kernel, const DenseSet<Value> &alwaysKept)

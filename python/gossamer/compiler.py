@@ -22,6 +22,7 @@ import struct
 import tempfile
 import threading
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,8 @@ def compile_ir(
     *,
     target: str = "host",
     numerics: str = "fast",
+    differentiate: str = "",
+    wrt: Sequence[int] = (),
     wide_index: bool = False,
     dump: bool = False,
     cache: bool = True,
@@ -73,6 +76,10 @@ def compile_ir(
         target: "host", "generic" (x86-64-v2), "x86-64-v3" or "x86-64-v4".
         numerics: "fast" also allows rewrites that are equal in real arithmetic only; "strict"
             does not.
+        differentiate: "forward" for the function with what its gradients need as further results,
+            "backward" for its gradients: arguments are the function's, what the forward saved, and
+            a gradient for each floating point result.
+        wrt: numbers of the arguments whose gradients the backward returns.
         wide_index: graph arrays hold int64 instead of int32.
         dump: keep the text of all stages; never answered from the cache.
         cache: look on the disk first, and keep the result there.
@@ -81,6 +88,8 @@ def compile_ir(
         CompileError: what was found, with file and line of the user's code where it is known.
     """
     options = f"target={target};numerics={numerics};wide={wide_index:d};dump={dump:d}"
+    if differentiate:
+        options += f";differentiate={differentiate};wrt={','.join(map(str, wrt))}"
     cache = cache and not dump
     key = _cache_key(ir, options, target) if cache else ""
     if cache and (known := _read_entry(key)) is not None:

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -25,6 +25,8 @@ class CompileOptions:
 
     numerics: str
     target: str
+    differentiate: str = ""
+    wrt: tuple[int, ...] = ()
 
 
 @dataclass
@@ -51,8 +53,7 @@ class Program:
 
             compiled = compiler.compile_ir(
                 self.ir,
-                target=self.options.target,
-                numerics=self.options.numerics,
+                **asdict(self.options),
                 wide_index=self.wide_index,
                 dump=True,
                 cache=False,
@@ -95,9 +96,7 @@ def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
     from gossamer import compiler
 
     start = time.perf_counter()
-    compiled = compiler.compile_ir(
-        ir, target=options.target, numerics=options.numerics, wide_index=wide_index
-    )
+    compiled = compiler.compile_ir(ir, **asdict(options), wide_index=wide_index)
     info = native.program_info(compiled.program)
     return Program(
         ir=ir,

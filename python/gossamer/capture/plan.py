@@ -1,8 +1,4 @@
-"""Plans: a sequence of captured calls, compiled, and how it runs under autograd.
-
-The gradient of a plan is taken by running the same captured calls as plain torch operators, from
-the saved inputs, when backward is called.
-"""
+"""Plans: a sequence of captured calls, compiled, and how it runs."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from gossamer import program as programs
 from gossamer import torch_backend
 from gossamer.capture.call import Dag
 from gossamer.capture.session import ProgramRecord, Session
+from gossamer.capture.training import PlanFunction, Training
 from gossamer.emit import emit
 from gossamer.errors import CompileError
 from gossamer.report import Compilation, Fallback
@@ -38,33 +35,52 @@ class Plan:
         required: bool = False,
     ) -> None:
         self._required = required
+        self._session = session
+        self._trainings: dict[tuple[int, ...], Training | None] = {}
         self.dag = dag
         self.emitted = emit(dag)
         self.program = None
         if session.options.backend == "native":
-            self.program = self._compile(session, structures)
+            self.program = self._compile(structures)
         if self.program is None:
-            self._record(session, None, "torch")
+            self._record(None, "torch")
 
-    def _compile(self, session: Session, structures: Sequence[Structure]) -> object | None:
-        options = programs.CompileOptions(session.options.numerics, session.options.target)
+    def training(self, wrt: tuple[int, ...], structures: Sequence[Structure]) -> Training | None:
+        """The programs for gradients of the arguments ``wrt``; None when torch takes them."""
+        if self.program is None:
+            return None
+        if wrt not in self._trainings:
+            forward = self._compile(structures, "forward", wrt)
+            backward = forward and self._compile(structures, "backward", wrt)
+            self._trainings[wrt] = Training(forward, backward, wrt) if backward else None
+        return self._trainings[wrt]
+
+    def _compile(
+        self, structures: Sequence[Structure], differentiate: str = "", wrt: tuple[int, ...] = ()
+    ) -> programs.Program | None:
+        chosen = self._session.options
+        options = programs.CompileOptions(chosen.numerics, chosen.target, differentiate, wrt)
         wide = any(programs.wide_index(structure) for structure in structures)
         try:
             program = programs.program_for(self.emitted.text, options, wide)
         except CompileError as error:
-            if self._required:
+            if self._required and not differentiate:
                 raise
             kinds = ", ".join(step.call.kind for step in self.dag.steps)
-            session.refuse(
-                Fallback(error.file or "<unknown>", error.line or 0, error.reason, "", kinds)
-            )
+            kinds = f"gradients of {kinds}" if differentiate else kinds
+            place = (error.file or "<unknown>", error.line or 0)
+            remedy = "nothing: torch operators do it, more slowly"
+            self._session.refuse(Fallback(*place, error.reason, remedy, kinds))
             return None
-        self._record(session, program, "kernel")
+        self._record(program, "kernel")
         return program
 
-    def _record(self, session: Session, program: object | None, path: str) -> None:
+    def _record(self, program: programs.Program | None, path: str) -> None:
+        session = self._session
         calls = tuple(step.call.kind for step in self.dag.steps)
         reason = "first program" if not session.programs else "another function or feature shape"
+        if program is not None and program.options.differentiate:
+            reason = f"training: {program.options.differentiate}"
         seconds = program.seconds if program is not None else 0.0
         cached = program.cached if program is not None else False
         compilation = Compilation(reason, calls, seconds, cached)
@@ -77,7 +93,7 @@ class Plan:
         text = self.emitted.text
         record = ProgramRecord(program or _TorchProgram(text), compilation, lines, path)
         with session.lock:
-            if all(known.text("captured") != text for known in session.programs):
+            if all(known.identity != record.identity for known in session.programs):
                 session.programs.append(record)
 
     def inputs(self, values: Mapping[Hashable, Tensor]) -> list[Tensor]:
@@ -100,6 +116,7 @@ class _TorchProgram:
 
     buffers: tuple = ()
     remarks: tuple = ()
+    options: None = None
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -122,42 +139,5 @@ def run_tensors(
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         if plan.program is None:
             return plan.interpret(structures, tensors)
-        return list(_PlanFunction.apply(plan, structures, *tensors))
+        return list(PlanFunction.apply(plan, structures, *tensors))
     return plan.execute(structures, tensors)
-
-
-class _PlanFunction(torch.autograd.Function):
-    """A plan as one node of the autograd graph."""
-
-    @staticmethod
-    def forward(ctx, plan: Plan, structures: Sequence[Structure], *tensors: Tensor):
-        ctx.plan = plan
-        ctx.structures = structures
-        ctx.save_for_backward(*tensors)
-        outputs = plan.execute(structures, tensors)
-        ctx.mark_non_differentiable(*(o for o in outputs if not o.is_floating_point()))
-        ctx.set_materialize_grads(False)
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx, *grads: Tensor | None):
-        twice = torch.is_grad_enabled()
-        tensors = ctx.saved_tensors
-        if not twice:
-            tensors = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
-        with torch.enable_grad():
-            outputs = ctx.plan.interpret(ctx.structures, tensors)
-        wanted = [t for t, need in zip(tensors, ctx.needs_input_grad[2:], strict=True) if need]
-        used = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
-        if not used:
-            return (None, None, *(None for _ in ctx.needs_input_grad[2:]))
-        found = iter(
-            torch.autograd.grad(
-                [output for output, _ in used],
-                wanted,
-                [grad for _, grad in used],
-                create_graph=twice,
-                allow_unused=True,
-            )
-        )
-        return (None, None, *(next(found) if need else None for need in ctx.needs_input_grad[2:]))

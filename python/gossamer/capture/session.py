@@ -131,9 +131,17 @@ class ProgramRecord:
     path: str
 
     @property
+    def identity(self) -> Hashable:
+        """Equal for two records of one program."""
+        return self.text("captured"), self.program.options
+
+    @property
     def buffers(self) -> list[dict]:
         """Every array that the program makes."""
-        return self.program.buffers
+        options = self.program.options
+        backward = options is not None and options.differentiate == "backward"
+        entry = "backward" if backward else "forward"
+        return [{**buffer, "entry": entry} for buffer in self.program.buffers]
 
     @property
     def remarks(self) -> list[dict]:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 #: Captures of one compiled module that fail, and that succeed, before it stays in region mode.
 MAX_REFUSALS = 4
 MAX_PLANS = 16
+#: Calls that fell back before a kind of arguments is no longer looked at.
+_MAX_FALLBACKS = 3
 #: Kinds of arguments that are remembered.
 _MAX_SITES = 128
 #: Keys with which a call went through in region mode; more means that they hardly come again.
@@ -50,6 +52,7 @@ class _Site:
     owner: object
     seen: set[Hashable] = field(default_factory=set)
     plans: dict[Hashable, list[WholePlan]] = field(default_factory=dict)
+    fell_back: int = 0
     refusal: str | None = None
 
 
@@ -109,10 +112,13 @@ class Whole:
 
     def note(self, candidate: Candidate) -> None:
         """A call went through in region mode; remember it when nothing fell back."""
+        site = candidate.site
         if candidate.refused != self._session.refused:
             self._region("a graph call fell back to eager")
+            site.fell_back += 1
+            if site.fell_back >= _MAX_FALLBACKS and not site.plans:
+                site.refusal = self.reason
             return
-        site = candidate.site
         site.seen.add(candidate.key)
         if len(site.seen) >= _MAX_SEEN and not site.plans:
             site.refusal = "what forward depends on changes from call to call"

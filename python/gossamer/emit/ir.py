@@ -13,8 +13,8 @@ from typing import Any
 
 Place = tuple[str | None, int]
 
-#: An operation of this module only: the same value, through which no gradient flows.
-DETACH = "detach"
+#: The same value, through which no gradient flows.
+DETACH = "mp.detach"
 
 
 @dataclass(frozen=True)
@@ -145,19 +145,15 @@ def _hashable(attrs: dict[str, Any]) -> tuple:
 def text(function: Function) -> str:
     """The function as a module of MLIR text, every operation with its user's file and line."""
     names: dict[int, str] = {id(a): f"%arg{i}" for i, a in enumerate(function.arguments)}
-    ops = [op for op in function.ops if op.name != DETACH]
-    for number, op in enumerate(ops):
+    for number, op in enumerate(function.ops):
         names[id(op.result)] = f"%{number}"
-    for op in function.ops:
-        if op.name == DETACH:
-            names[id(op.result)] = names[id(op.operands[0])]
     arguments = ", ".join(f"{names[id(a)]}: {a.type}" for a in function.arguments)
     types = ", ".join(str(r.type) for r in function.results)
     lines = [
         f"func.func @region({arguments}) -> ({types})",
         f"    attributes {{mp.graphs = {function.num_graphs} : i64}} {{",
     ]
-    for op in ops:
+    for op in function.ops:
         body = _FORMS.get(op.name, _plain)(op, [names[id(o)] for o in op.operands])
         lines.append(f"  {names[id(op.result)]} = {op.name} {body}{_location(op.place)}")
     returned = ", ".join(names[id(r)] for r in function.results)

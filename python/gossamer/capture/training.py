@@ -1,0 +1,105 @@
+"""Training: a plan's forward and backward as two programs, one node of the autograd graph.
+
+The compiler derives the backward; the forward program has rows that the backward needs as further
+results. Where it cannot (a gradient that is a sum over edges of products per edge), and for
+gradients of gradients, the captured calls run as torch operators from the saved inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gossamer.structure import Structure
+
+if TYPE_CHECKING:
+    from gossamer.capture.plan import Plan
+    from gossamer.program import Program
+
+
+@dataclass(frozen=True)
+class Training:
+    """The programs of a plan for gradients of the arguments ``wrt``.
+
+    forward: results, then saved rows. backward: arguments, saved rows and gradients of the floating
+    point results in; gradients of ``wrt`` out.
+    """
+
+    forward: Program
+    backward: Program
+    wrt: tuple[int, ...]
+
+
+class PlanFunction(torch.autograd.Function):
+    """A plan as one node of the autograd graph."""
+
+    @staticmethod
+    def forward(ctx, plan: Plan, structures: Sequence[Structure], *tensors: Tensor):
+        """Run the forward program and keep what the backward needs."""
+        wrt = tuple(i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed)
+        training = plan.training(wrt, structures)
+        saved: list[Tensor] = []
+        if training is None:
+            outputs = plan.execute(structures, tensors)
+        else:
+            results = training.forward.run(structures, tensors)
+            count = len(plan.emitted.outputs)
+            outputs, saved = results[:count], results[count:]
+        ctx.plan, ctx.structures, ctx.training = plan, structures, training
+        ctx.count = len(tensors)
+        ctx.save_for_backward(*tensors, *saved)
+        ctx.mark_non_differentiable(*(o for o in outputs if not o.is_floating_point()))
+        ctx.shapes = [(o.shape, o.dtype) for o in outputs]
+        ctx.set_materialize_grads(False)
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor | None):
+        """Gradients of the tensors that need one."""
+        needed = ctx.needs_input_grad[2:]
+        tensors = ctx.saved_tensors[: ctx.count]
+        if all(grad is None for grad in grads):
+            found = iter([None] * sum(needed))
+        elif ctx.training is None or torch.is_grad_enabled():
+            found = _interpreted(ctx, tensors, grads)
+        else:
+            given = [
+                torch.zeros(shape, dtype=dtype) if grad is None else grad
+                for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
+                if dtype.is_floating_point
+            ]
+            saved = ctx.saved_tensors[ctx.count :]
+            inputs = [*tensors, *saved, *given]
+            found = iter(ctx.training.backward.run(ctx.structures, inputs))
+        return (None, None, *(next(found) if need else None for need in needed))
+
+
+def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):
+    """Gradients by torch's autograd, through the captured calls as torch operators."""
+    twice = torch.is_grad_enabled()
+    if not twice:
+        tensors = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
+    with torch.enable_grad():
+        outputs = ctx.plan.interpret(ctx.structures, tensors)
+    needed = ctx.needs_input_grad[2:]
+    wanted = [tensor for tensor, need in zip(tensors, needed, strict=True) if need]
+    used = [
+        (output, grad)
+        for output, grad in zip(outputs, grads, strict=True)
+        if grad is not None and output.requires_grad
+    ]
+    if not used:
+        return iter([None] * len(wanted))
+    return iter(
+        torch.autograd.grad(
+            [output for output, _ in used],
+            wanted,
+            [grad for _, grad in used],
+            create_graph=twice,
+            allow_unused=True,
+        )
+    )

@@ -415,11 +415,12 @@ class _Tensors(TorchFunctionMode):
             return func(*args, **kwargs)
         if func.__name__ in _VALUES:
             raise fx.proxy.TraceError(f"`{func.__name__}` of a tensor decides what is traced")
-        outside = self._tracer._outside
-        args, kwargs = fx.node.map_aggregate(
-            (args, kwargs), lambda x: outside(x) if isinstance(x, Tensor) else x
-        )
-        return func(*args, **kwargs)
+        if func.__name__ == "__get__":
+            args = (args[0], func.__self__.__name__)
+            return self._tracer.create_proxy("call_function", getattr, args, {})
+        method = torch.overrides.is_tensor_method_or_property(func)
+        kind, target = ("call_method", func.__name__) if method else ("call_function", func)
+        return self._tracer.create_proxy(kind, target, args, kwargs)
 
 
 def _is_fact(func: Callable) -> bool:

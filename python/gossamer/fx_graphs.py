@@ -11,6 +11,7 @@ from torch import Tensor, fx
 
 from gossamer import fx_operators as operators
 from gossamer.graph import Graph
+from gossamer.ids import ALL, is_all
 from gossamer.mutation import Mutation
 from gossamer.queries import Queries
 from gossamer.symbolic import Symbolic
@@ -86,23 +87,23 @@ class SymbolicGraph(Symbolic):
         """Record `Graph.update_all`."""
         self._operate(operators.update_all, message_func, reduce_func, apply_node_func, etype)
 
-    def apply_edges(self, func, edges="__ALL__", etype=None) -> None:
+    def apply_edges(self, func, edges=ALL, etype=None) -> None:
         """Record `Graph.apply_edges`."""
-        if not _is_all(edges):
+        if not is_all(edges):
             self._call("apply_edges", (func, edges), {"etype": etype})
         else:
             self._operate(operators.apply_edges, func, etype)
 
-    def apply_nodes(self, func, v="__ALL__", ntype=None) -> None:
+    def apply_nodes(self, func, v=ALL, ntype=None) -> None:
         """Record `Graph.apply_nodes`."""
-        if not _is_all(v):
+        if not is_all(v):
             self._call("apply_nodes", (func, v), {"ntype": ntype})
         else:
             self._operate(operators.apply_nodes, func, ntype)
 
-    def edge_softmax(self, logits: Any, norm_by: str = "dst") -> fx.Proxy:
-        """Record `edge_softmax` over all edges."""
-        return self._record(operators.edge_softmax, (self.handle(), logits, norm_by))
+    def edge_softmax(self, logits: Any, eids: Any = ALL, norm_by: str = "dst") -> fx.Proxy:
+        """Record `edge_softmax`."""
+        return self._record(operators.edge_softmax, (self.handle(), logits, eids, norm_by))
 
     def __getitem__(self, key: Any) -> SymbolicRelation:
         """A relation: the same log, written under its name."""
@@ -201,7 +202,7 @@ class SymbolicRelation(SymbolicGraph):
         """Record `update_all` on this relation."""
         super().update_all(message_func, reduce_func, apply_node_func, self._etype)
 
-    def apply_edges(self, func, edges="__ALL__", etype=None) -> None:
+    def apply_edges(self, func, edges=ALL, etype=None) -> None:
         """Record `apply_edges` on this relation."""
         super().apply_edges(func, edges, self._etype)
 
@@ -292,7 +293,3 @@ class SymbolicSpaces:
 class _Space:
     def __init__(self, data: SymbolicFrame) -> None:
         self.data = data
-
-
-def _is_all(subset: Any) -> bool:
-    return isinstance(subset, str) and subset == "__ALL__"

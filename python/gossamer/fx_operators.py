@@ -22,6 +22,7 @@ from gossamer.errors import GraphError, MissingFieldError
 from gossamer.frame import Column, resolve
 from gossamer.fx_functions import Function
 from gossamer.graph import Graph
+from gossamer.ids import ALL
 
 Log = tuple[tuple[Any, Any], ...]
 _Columns = dict[tuple[str, int], dict[str, Column]]
@@ -141,11 +142,11 @@ def apply_nodes(graph: Any, log: Log, function: Any, ntype: str | None = None) -
 
 
 @Operator
-def edge_softmax(graph: Any, logits: Any, norm_by: str = "dst") -> Any:
+def edge_softmax(graph: Any, logits: Any, eids: Any = ALL, norm_by: str = "dst") -> Any:
     """Softmax of edge values over the edges of each node."""
     from gossamer.softmax import edge_softmax as softmax
 
-    return softmax(as_graph(graph), logits, norm_by=norm_by)
+    return softmax(as_graph(graph), logits, eids, norm_by)
 
 
 @Operator
@@ -244,17 +245,11 @@ def plain(function: Any) -> Any:
 
 
 @Operator
-def region(session: Any) -> Any:
-    """What the graph calls of one call of a compiled trace have in common."""
+def shadow(session: Any, graph: Any) -> Graph:
+    """The graph, with its calls compiled."""
     from gossamer.capture.region import Region
 
-    return Region(session)
-
-
-@Operator
-def shadow(region: Any, graph: Any) -> Graph:
-    """The graph, with its calls compiled."""
-    return region.shadow(graph)
+    return Region(session).shadow(graph)
 
 
 # --- logs -----------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class CompileMessagePassing(fx.Transformer):
     def __init__(self, module: fx.GraphModule, **options: Any) -> None:
         super().__init__(module)
         self.module = self.tracer.root = _with_session(module, Options(**options))
-        self._region: fx.Proxy | None = None
+        self._session: fx.Proxy | None = None
         self._shadows: dict[fx.Node, fx.Proxy] = {}
 
     def call_function(self, target: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -69,11 +69,10 @@ class CompileMessagePassing(fx.Transformer):
         return super().call_function(target, args, kwargs)
 
     def _shadow(self, graph: fx.Proxy) -> fx.Proxy:
-        if self._region is None:
-            session = self.tracer.create_proxy("get_attr", "_session", (), {})
-            self._region = super().call_function(operators.region, (session,), {})
+        if self._session is None:
+            self._session = self.tracer.create_proxy("get_attr", "_session", (), {})
         if graph.node not in self._shadows:
-            args = (self._region, graph)
+            args = (self._session, graph)
             self._shadows[graph.node] = super().call_function(operators.shadow, args, {})
         return self._shadows[graph.node]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gossamer.errors import GraphError, RowCountError
 from gossamer.function import replace_infinity
+from gossamer.symbolic import traceable
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph
@@ -61,6 +62,7 @@ def _readout(
     return segment_reduce(values, segments, graph.batch_size, op)
 
 
+@traceable
 def readout_nodes(
     graph: Graph, feat: str, weight: str | None = None, *, op: str = "sum", ntype: str | None = None
 ) -> Tensor:
@@ -70,6 +72,7 @@ def readout_nodes(
     return _readout(graph, feat, weight, op, "nodes", ntype)
 
 
+@traceable
 def readout_edges(
     graph: Graph, feat: str, weight: str | None = None, *, op: str = "sum", etype: object = None
 ) -> Tensor:
@@ -109,11 +112,13 @@ def max_edges(graph: Graph, feat: str, weight: str | None = None, *, etype: obje
     return readout_edges(graph, feat, weight, op="max", etype=etype)
 
 
+@traceable
 def softmax_nodes(graph: Graph, feat: str, *, ntype: str | None = None) -> Tensor:
     """(N, ...): softmax of a node field over the nodes of each graph."""
     return _softmax(graph, feat, "nodes", ntype)
 
 
+@traceable
 def softmax_edges(graph: Graph, feat: str, *, etype: object = None) -> Tensor:
     """(E, ...): softmax of an edge field over the edges of each graph."""
     return _softmax(graph, feat, "edges", etype)
@@ -126,11 +131,13 @@ def _softmax(graph: Graph, feat: str, kind: str, typed: object) -> Tensor:
     return segment_softmax(data[feat], segments, graph.batch_size)
 
 
+@traceable
 def broadcast_nodes(graph: Graph, graph_feat: Tensor, *, ntype: str | None = None) -> Tensor:
     """(N, ...): each node's row of `graph_feat` (batch_size, ...)."""
     return _broadcast(graph, graph_feat, "nodes", ntype)
 
 
+@traceable
 def broadcast_edges(graph: Graph, graph_feat: Tensor, *, etype: object = None) -> Tensor:
     """(E, ...): each edge's row of `graph_feat` (batch_size, ...)."""
     return _broadcast(graph, graph_feat, "edges", etype)
@@ -145,6 +152,7 @@ def _broadcast(graph: Graph, graph_feat: Tensor, kind: str, typed: object) -> Te
     return graph_feat.index_select(0, _rows(graph, kind, typed)[1])
 
 
+@traceable
 def topk_nodes(graph: Graph, feat: str, k: int, *, descending=True, sortby=None, ntype=None):
     """The k largest nodes of each graph: values (batch_size, k, F) padded with 0, and their
     positions.
@@ -152,6 +160,7 @@ def topk_nodes(graph: Graph, feat: str, k: int, *, descending=True, sortby=None,
     return _topk(graph, feat, k, descending, sortby, "nodes", ntype)
 
 
+@traceable
 def topk_edges(graph: Graph, feat: str, k: int, *, descending=True, sortby=None, etype=None):
     """The k largest edges of each graph: values (batch_size, k, F) padded with 0, and their
     positions.

@@ -40,7 +40,7 @@ def edge_softmax(
     if norm_by not in ("src", "dst"):
         raise GraphError(f"norm_by must be 'src' or 'dst', not {norm_by!r}")
     if is_symbolic(graph):
-        return graph.edge_softmax(logits, norm_by)
+        return graph.edge_softmax(logits, eids, norm_by)
     if isinstance(logits, Mapping):
         return _over_relations(graph, logits, norm_by)
     if len(graph._structures) > 1:

@@ -14,10 +14,12 @@ from gossamer.graph import Graph
 from gossamer.ids import EID, NID, check_range, edge_ids_of, graph_ids
 from gossamer.schema import Schema, make_block_schema
 from gossamer.structure import Structure
+from gossamer.symbolic import traceable
 
 Etype = str | tuple[str, str, str] | None
 
 
+@traceable
 def reverse(g: Graph, copy_ndata: bool = True, copy_edata: bool = False) -> Graph:
     """The graph with the two ends of each edge exchanged; edge ids stay.
 
@@ -44,6 +46,7 @@ def reverse(g: Graph, copy_ndata: bool = True, copy_edata: bool = False) -> Grap
     )
 
 
+@traceable
 def add_edges(
     g: Graph, u, v, data: Mapping[str, Tensor] | None = None, etype: Etype = None
 ) -> Graph:
@@ -53,6 +56,7 @@ def add_edges(
     return result
 
 
+@traceable
 def add_nodes(
     g: Graph, num: int, data: Mapping[str, Tensor] | None = None, ntype: str | None = None
 ) -> Graph:
@@ -62,6 +66,7 @@ def add_nodes(
     return result
 
 
+@traceable
 def remove_edges(g: Graph, eids, etype: Etype = None, store_ids: bool = False) -> Graph:
     """A copy of the graph without some edges."""
     result = g.local_var()
@@ -69,6 +74,7 @@ def remove_edges(g: Graph, eids, etype: Etype = None, store_ids: bool = False) -
     return result
 
 
+@traceable
 def remove_nodes(g: Graph, nids, ntype: str | None = None, store_ids: bool = False) -> Graph:
     """A copy of the graph without some nodes and their edges."""
     result = g.local_var()
@@ -76,6 +82,7 @@ def remove_nodes(g: Graph, nids, ntype: str | None = None, store_ids: bool = Fal
     return result
 
 
+@traceable
 def add_self_loop(
     g: Graph,
     edge_feat_names: Sequence[str] | None = None,
@@ -112,6 +119,7 @@ def _loop_rows(g: Graph, frame: Frame, name: str, fill: float | str, ntype: str,
         return g.nodes[ntype].data["h"]
 
 
+@traceable
 def remove_self_loop(g: Graph, etype: Etype = None) -> Graph:
     """A copy without edges from a node to itself."""
     structure = g.structure(etype)
@@ -119,6 +127,7 @@ def remove_self_loop(g: Graph, etype: Etype = None) -> Graph:
     return remove_edges(g, loops.to(g.idtype), etype)
 
 
+@traceable
 def add_reverse_edges(
     g: Graph, copy_ndata: bool = True, copy_edata: bool = False, exclude_self: bool = True
 ) -> Graph:
@@ -145,11 +154,13 @@ def add_reverse_edges(
     return Graph(g._schema, structures, node_frames, edge_frames, g._engine)
 
 
+@traceable
 def to_bidirected(g: Graph, copy_ndata: bool = False) -> Graph:
     """The graph with each edge in both directions, without parallel edges."""
     return to_simple(add_reverse_edges(g, copy_ndata=copy_ndata), copy_ndata=copy_ndata)
 
 
+@traceable
 def to_simple(
     g: Graph, return_counts: str | None = "count", copy_ndata: bool = True, copy_edata: bool = False
 ) -> Graph:
@@ -174,6 +185,7 @@ def to_simple(
     return Graph(g._schema, structures, node_frames, edge_frames, g._engine)
 
 
+@traceable
 def in_subgraph(g: Graph, nodes, store_ids: bool = True) -> Graph:
     """The edges into some nodes (by type when there are several), with all nodes."""
     table = _by_type(g, nodes)
@@ -185,6 +197,7 @@ def in_subgraph(g: Graph, nodes, store_ids: bool = True) -> Graph:
     return _with_edges(g, edges, store_ids)
 
 
+@traceable
 def out_subgraph(g: Graph, nodes, store_ids: bool = True) -> Graph:
     """The edges out of some nodes (by type when there are several), with all nodes."""
     table = _by_type(g, nodes)
@@ -196,6 +209,7 @@ def out_subgraph(g: Graph, nodes, store_ids: bool = True) -> Graph:
     return _with_edges(g, edges, store_ids)
 
 
+@traceable
 def edge_subgraph(g: Graph, edges, relabel_nodes: bool = True, store_ids: bool = True) -> Graph:
     """Some edges (ids, a bool mask, or a dict of them by type), with their nodes, or all of them.
 
@@ -214,6 +228,7 @@ def edge_subgraph(g: Graph, edges, relabel_nodes: bool = True, store_ids: bool =
     return _relabelled(part, kept, store_ids)
 
 
+@traceable
 def node_subgraph(g: Graph, nodes, relabel_nodes: bool = True, store_ids: bool = True) -> Graph:
     """Some nodes (ids, a bool mask, or a dict of them by type) and the edges among them."""
     table = _by_type(g, nodes)
@@ -233,6 +248,7 @@ def node_subgraph(g: Graph, nodes, relabel_nodes: bool = True, store_ids: bool =
     return _relabelled(part, kept, store_ids) if relabel_nodes else part
 
 
+@traceable
 def to_block(g: Graph, dst_nodes=None, include_dst_in_src: bool = True) -> Graph:
     """A message flow block of all edges: destinations first among the sources, original ids under
     "_ID".

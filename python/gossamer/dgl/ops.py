@@ -20,11 +20,13 @@ from gossamer.function import BinaryMessage, BuiltinFunction, CopyMessage, Reduc
 from gossamer.graph import Graph
 from gossamer.readout import segment_reduce as _segment_reduce
 from gossamer.softmax import edge_softmax
+from gossamer.symbolic import traceable
 
 _COPIES = {"copy_lhs": "u", "copy_rhs": "e"}
 _SPMM_OPS = ("add", "sub", "mul", "div", "dot")
 
 
+@traceable
 def gspmm(
     g: Graph, op: str, reduce_op: str, lhs_data: Tensor | None, rhs_data: Tensor | None
 ) -> Tensor:
@@ -44,6 +46,7 @@ def gspmm(
     return view.relation(0).dst["o"]
 
 
+@traceable
 def gsddmm(
     g: Graph,
     op: str,

@@ -24,60 +24,26 @@ those of the moment of tracing. Tensors are not: what is computed from a tensor 
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, fx, nn
-from torch.overrides import TorchFunctionMode
 
 from gossamer import dgl_bridge
 from gossamer import fx_operators as operators
-from gossamer.capture.purity import words
-from gossamer.capture.recorder import is_library, user_place
 from gossamer.function import from_dgl, is_builtin
-from gossamer.fx_functions import Function, Hole, Kept, has_effect, rebuild
-from gossamer.fx_graphs import Argument, SymbolicGraph
+from gossamer.fx_functions import Body, Function, Hole, Kept, has_effect, rebuild
+from gossamer.fx_graphs import Argument, SymbolicGraph, identity, map_values
 from gossamer.fx_model import traced_copy
+from gossamer.fx_places import code_fields, placed
+from gossamer.fx_tensors import RecordTensors
 from gossamer.fx_transform import CompileMessagePassing
 
 #: Iterating an argument (a list of blocks) stops here when nothing else stops it.
 MAX_ITEMS = 256
-
-_RANDOM = frozenset((torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal))
-_FACTS = words("dim size numel stride is_floating_point is_complex element_size ndimension __len__")
-_FACT_ATTRIBUTES = words("shape dtype device ndim layout requires_grad is_leaf is_cuda is_sparse")
-_VALUES = words("item tolist numpy __bool__ __float__ __int__ __index__ __complex__ equal allclose")
-
-
-@dataclass
-class _Body:
-    """A user-defined function that is being traced.
-
-    Attributes:
-        outer: the graph of the model, in which the function is used.
-        graph: the graph of the function: placeholders for its argument and for `captured`.
-        captured: nodes of `outer` that the function uses, to its placeholders.
-    """
-
-    outer: fx.Graph
-    graph: fx.Graph
-    last_placeholder: fx.Node
-    captured: dict[fx.Node, fx.Node] = field(default_factory=dict)
-
-    def placeholder(self, node: fx.Node) -> fx.Node:
-        """What stands for a node of the model in the function."""
-        if node not in self.captured:
-            with self.graph.inserting_after(self.last_placeholder):
-                inner = self.graph.placeholder(node.name)
-            inner.target = inner.name  # another name would be assigned to in the code
-            self.last_placeholder = self.captured[node] = inner
-        return self.captured[node]
 
 
 class GraphTracer(fx.Tracer):
@@ -91,7 +57,7 @@ class GraphTracer(fx.Tracer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._body: _Body | None = None
+        self._body: Body | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -116,10 +82,10 @@ class GraphTracer(fx.Tracer):
         if "dgl" in sys.modules:
             dgl_bridge.install()
         try:
-            with _Tensors(self), traced_copy(root) as traced:
+            with RecordTensors(self), traced_copy(root) as traced:
                 graph = super().trace(traced, concrete_args)
         except Exception as error:
-            raise _placed(error) from error
+            raise placed(error) from error
         self._commit(graph)
         for node in reversed(self._speculative):
             if not node.users:
@@ -152,7 +118,7 @@ class GraphTracer(fx.Tracer):
                 views[id(graph)] = (graph, graph.view(), graph.view())
             return views[id(graph)][2]
 
-        args, kwargs = _map_graphs((args, kwargs), viewed)
+        args, kwargs = map_values((args, kwargs), viewed)
         result = super().create_proxy(kind, target, args, kwargs, *more, **named)
         for graph, before, after in views.values():
             self._note_written(graph, before, after, result)
@@ -193,11 +159,11 @@ class GraphTracer(fx.Tracer):
 
     def is_graph(self, proxy: fx.Proxy) -> bool:
         """Whether a proxy has been used as a graph."""
-        return _identity(proxy.node) in self._graphs
+        return identity(proxy.node) in self._graphs
 
     def symbolic_graph(self, proxy: fx.Proxy) -> SymbolicGraph:
         """The graph that a proxy stands for: one object for one argument, or item of one."""
-        key = _identity(proxy.node)
+        key = identity(proxy.node)
         if key not in self._graphs:
             self._check_not_a_relation(key)
             self._graphs[key] = SymbolicGraph(self, proxy)
@@ -241,7 +207,7 @@ class GraphTracer(fx.Tracer):
 
     def install_all(self, values: Any) -> Any:
         """`values` with every user-defined function in it installed."""
-        return _map_graphs(values, lambda x: self.install(x) if _is_function(x) else x)
+        return map_values(values, lambda x: self.install(x) if _is_function(x) else x)
 
     def trace_function(self, function: Callable) -> nn.Module:
         """A user-defined function as a module: a `GraphModule` if fx can trace it, else as it is.
@@ -250,22 +216,21 @@ class GraphTracer(fx.Tracer):
         """
         if has_effect(function):
             return Function(function)
-        logs = {graph: list(graph.log) for graph in self._graphs.values()}
+        logs = {graph: len(graph.log) for graph in self._graphs.values()}
         try:
             module = self._traced(function)
         except Exception:
-            module = None
-        written = any(graph.log != logs.get(graph, []) for graph in self._graphs.values())
-        for graph in list(self._graphs.values()):
-            graph.log[:] = logs.get(graph, [])
-        return Function(function) if written or module is None else module
+            module = Function(function)
+        if any(len(graph.log) != logs.get(graph, 0) for graph in self._graphs.values()):
+            raise _writes_a_graph()
+        return module
 
     def _traced(self, function: Callable) -> fx.GraphModule:
         outer, scopes = self.graph, (self.scope, self.module_stack.copy())
         graph = fx.Graph()
-        graph._co_fields = _code_fields(function)
+        graph._co_fields = code_fields(function)
         batch = graph.placeholder("batch")
-        self._body = body = _Body(outer, graph, batch)
+        self._body = body = Body(outer, graph, batch)
         self.graph = graph
         try:
             graph.output(self.create_arg(function(fx.Proxy(batch, self))))
@@ -282,10 +247,13 @@ class GraphTracer(fx.Tracer):
     def _fill_holes(self, module: Function) -> dict[str, fx.Proxy]:
         """Values of the trace that a kept function reaches, and parts of the model that it uses."""
         holes: dict[str, fx.Proxy] = {}
+        effect = has_effect(module.function)
 
         def leaf(value: Any) -> Any:
             graph = self._known_graph(value)
             if graph is not None:
+                if effect:
+                    raise _writes_a_graph()
                 value = graph.view()
             if isinstance(value, fx.Proxy):
                 holes[value.node.name] = value
@@ -308,6 +276,11 @@ class GraphTracer(fx.Tracer):
             return [path]
         parts = (*value._parameters.items(), *value._buffers.items(), *value._modules.items())
         return [name for name, part in parts if part is not None and name not in self._added]
+
+    @property
+    def in_function(self) -> bool:
+        """Whether a user-defined function is being traced."""
+        return self._body is not None
 
     # --- values that a function reaches ---------------------------------------------------------
 
@@ -392,57 +365,10 @@ class GraphTracer(fx.Tracer):
         return self.tensor_attrs.get(value) if isinstance(value, Tensor) else None
 
 
-class _Tensors(TorchFunctionMode):
-    """Records what would otherwise be computed once, while tracing.
-
-    Random numbers everywhere; in user-defined functions all that is computed from tensors.
-    """
-
-    def __init__(self, tracer: GraphTracer) -> None:
-        super().__init__()
-        self._tracer = tracer
-
-    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs=None) -> Any:
-        """Called by torch for each of its functions."""
-        kwargs = kwargs or {}
-        leaves = _leaves((args, kwargs))
-        if any(isinstance(leaf, fx.Proxy) for leaf in leaves):
-            return func(*args, **kwargs)
-        if func in _RANDOM:
-            return self._tracer.create_proxy("call_function", func, args, kwargs)
-        tensors = any(isinstance(leaf, Tensor) for leaf in leaves)
-        if self._tracer._body is None or not tensors or _is_fact(func):
-            return func(*args, **kwargs)
-        if func.__name__ in _VALUES:
-            raise fx.proxy.TraceError(f"`{func.__name__}` of a tensor decides what is traced")
-        if func.__name__ == "__get__":
-            args = (args[0], func.__self__.__name__)
-            return self._tracer.create_proxy("call_function", getattr, args, {})
-        method = torch.overrides.is_tensor_method_or_property(func)
-        kind, target = ("call_method", func.__name__) if method else ("call_function", func)
-        return self._tracer.create_proxy(kind, target, args, kwargs)
-
-
-def _is_fact(func: Callable) -> bool:
-    """Whether a function asks a tensor for what doesn't change with its values."""
-    if func.__name__ == "__get__":
-        return getattr(func.__self__, "__name__", "") in _FACT_ATTRIBUTES
-    return func.__name__ in _FACTS
-
-
-def _leaves(values: Any) -> list:
-    leaves: list = []
-    fx.node.map_aggregate(values, lambda leaf: leaves.append(leaf))
-    return leaves
-
-
-def _identity(node: fx.Node) -> Any:
-    """What is equal for nodes of one value: items are told apart by their index."""
-    if node.op == "call_function" and node.target is operator.getitem:
-        owner, index = node.args
-        if isinstance(owner, fx.Node) and isinstance(index, int | str | tuple):
-            return (_identity(owner), index)
-    return node
+def _writes_a_graph() -> fx.proxy.TraceError:
+    return fx.proxy.TraceError(
+        "a user-defined function writes fields of a graph itself, or may do so; return them"
+    )
 
 
 def _is_argument(value: Any) -> bool:
@@ -451,44 +377,6 @@ def _is_argument(value: Any) -> bool:
 
 def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, fx.Proxy | Tensor | type)
-
-
-def _map_graphs(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """`leaf` of everything in containers, also of what fx doesn't know as a value."""
-    if isinstance(value, tuple | list):
-        return type(value)(_map_graphs(item, leaf) for item in value)
-    if isinstance(value, dict):
-        return {key: _map_graphs(item, leaf) for key, item in value.items()}
-    return leaf(value)
-
-
-def _code_fields(function: Any) -> dict[str, Any]:
-    """Where a function is written: generated code says so in its file name."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if isinstance(function, nn.Module):
-        function = function.forward
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return {}
-    return {
-        "co_name": code.co_name,
-        "co_filename": code.co_filename,
-        "co_firstlineno": code.co_firstlineno,
-    }
-
-
-def _placed(error: Exception) -> fx.proxy.TraceError:
-    """The error with the user's line that it passed through last."""
-    file, line = user_place()
-    traceback = error.__traceback__
-    while traceback is not None:
-        name = traceback.tb_frame.f_code.co_filename
-        if not is_library(name):
-            file, line = name, traceback.tb_lineno
-        traceback = traceback.tb_next
-    kind = "" if isinstance(error, fx.proxy.TraceError) else f"{type(error).__name__}: "
-    return fx.proxy.TraceError(f"{file}:{line}: {kind}{error}")
 
 
 def symbolic_trace(model: nn.Module | Callable) -> fx.GraphModule:

@@ -1,7 +1,8 @@
-"""User-defined functions that a symbolic trace keeps as they are.
+"""User-defined functions in a symbolic trace: while they are traced, and those kept as they are.
 
-Such a function is called at run time, so values of the trace that it reaches (through its closure,
-defaults, arguments of a partial, or containers in those) become `Hole`s, filled at each call.
+A function that is kept is called at run time, so values of the trace that it reaches (through its
+closure, defaults, arguments of a partial, or containers in those) become `Hole`s, filled at each
+call.
 """
 
 from __future__ import annotations
@@ -10,15 +11,40 @@ import builtins
 import functools
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from gossamer.capture.code_names import facts_of
 from gossamer.capture.purity import PURE_BUILTINS, impure_module, is_library
 
 _NO_FUNCTIONS: frozenset[int] = frozenset()
+
+
+@dataclass
+class Body:
+    """A user-defined function that is being traced.
+
+    Attributes:
+        outer: the graph of the model, in which the function is used.
+        graph: the graph of the function: placeholders for its argument and for `captured`.
+        captured: nodes of `outer` that the function uses, to its placeholders.
+    """
+
+    outer: fx.Graph
+    graph: fx.Graph
+    last_placeholder: fx.Node
+    captured: dict[fx.Node, fx.Node] = field(default_factory=dict)
+
+    def placeholder(self, node: fx.Node) -> fx.Node:
+        """What stands for a node of the model in the function."""
+        if node not in self.captured:
+            with self.graph.inserting_after(self.last_placeholder):
+                inner = self.graph.placeholder(node.name)
+            inner.target = inner.name  # another name would be assigned to in the code
+            self.last_placeholder = self.captured[node] = inner
+        return self.captured[node]
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class Argument(Symbolic, fx.Proxy):
         return super().__getattr__(name)
 
     def __getitem__(self, key: Any) -> Any:
-        if self.tracer.is_graph(self):
+        relation = isinstance(key, tuple) and len(key) == 3 and all(type(k) is str for k in key)
+        if relation or self.tracer.is_graph(self):
             return self.tracer.symbolic_graph(self)[key]
         return self.tracer.create_proxy("call_function", operator.getitem, (self, key), {})
 
@@ -293,3 +294,21 @@ class SymbolicSpaces:
 class _Space:
     def __init__(self, data: SymbolicFrame) -> None:
         self.data = data
+
+
+def identity(node: fx.Node) -> Any:
+    """What is equal for nodes of one value: items are told apart by their index."""
+    if node.op == "call_function" and node.target is operator.getitem:
+        owner, index = node.args
+        if isinstance(owner, fx.Node) and isinstance(index, int | str | tuple):
+            return (identity(owner), index)
+    return node
+
+
+def map_values(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """`leaf` of everything in containers, also of what fx doesn't know as a value."""
+    if isinstance(value, tuple | list):
+        return type(value)(map_values(item, leaf) for item in value)
+    if isinstance(value, dict):
+        return {key: map_values(item, leaf) for key, item in value.items()}
+    return leaf(value)

@@ -245,6 +245,83 @@ def test_a_module_outside_of_the_model_adds_no_parameters():
     _same(model, gm, _rows())
 
 
+class Mlp(Layer):
+    """Containers of modules and parameters, and a hook."""
+
+    def __init__(self):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+        self.weights = nn.ParameterList([nn.Parameter(torch.randn(3)) for _ in range(2)])
+        self.mlp[0].register_forward_hook(lambda module, inputs, output: output * 2)
+
+    def message(self, edges):
+        return {"m": self.mlp(edges.src["h"]) * self.weights[0] + self.weights[1]}
+
+
+class Recurrent(Layer):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(3, 3, batch_first=True)
+
+    def reduce(self, nodes):
+        return {"h": self.rnn(nodes.mailbox["m"])[1][0]}
+
+
+class AsksForFields(Layer):
+    def message(self, edges):
+        return {"m": edges.data["w"] if "w" in edges.data else self.linear(edges.src["h"])}
+
+
+class WritesInPlace(Layer):
+    def message(self, edges):
+        rows = edges.src["h"].clone()
+        rows[:, 0] = 0
+        return {"m": self.linear(rows)}
+
+
+class AsksForIds(Layer):
+    def message(self, edges):
+        return {"m": edges.src["h"] * edges.edges()[2].unsqueeze(1)}
+
+    def reduce(self, nodes):
+        return {"h": nodes.mailbox["m"].sum(1) + nodes.nodes().unsqueeze(1)}
+
+
+class UsesTheGraph(Layer):
+    def forward(self, g, x):
+        with g.local_scope():
+            g.ndata["h"] = x
+            g.update_all(
+                self.message,
+                lambda nodes: {"h": nodes.mailbox["m"].sum(1) / (1 + g.in_degrees().sum())},
+            )
+            return g.ndata["h"] / g.ndata["h"].shape[0]
+
+
+@pytest.mark.parametrize(
+    "make", [Mlp, Recurrent, AsksForFields, WritesInPlace, AsksForIds, UsesTheGraph]
+)
+def test_functions_of_many_kinds(make):
+    model = make()
+    gm = gs.symbolic_trace(model)
+    assert gm.state_dict().keys() <= model.state_dict().keys()
+    _same(model, gm, _rows())
+
+
+def test_a_function_that_writes_to_the_graph_is_an_error():
+    def layer(g, x):
+        def reduce(nodes):
+            g.ndata["z"] = x
+            return {"h": nodes.mailbox["m"].sum(1)}
+
+        g.ndata["h"] = x
+        g.update_all(_copied, reduce)
+        return g.ndata["h"]
+
+    with pytest.raises(fx.proxy.TraceError, match="writes fields of a graph itself"):
+        gs.symbolic_trace(layer)
+
+
 # --- the model and its state ----------------------------------------------------------------------
 
 
@@ -527,6 +604,32 @@ def test_an_error_says_where():
 
     with pytest.raises(fx.proxy.TraceError, match=r"test_fx_semantics.py:\d+: .*control flow"):
         gs.symbolic_trace(layer)
+
+
+def test_a_relation_by_its_whole_name():
+    def layer(g, x):
+        g["u", "a", "v"].srcdata["h"] = x
+        g["u", "a", "v"].update_all(_copied, _summed)
+        return g.nodes["v"].data["h"]
+
+    def make():
+        return gs.heterograph(
+            {("u", "a", "v"): ([0, 1, 2], [0, 1, 1]), ("v", "b", "u"): ([0], [2])}
+        )
+
+    gm, x = gs.symbolic_trace(layer), _rows(3)
+    mine, theirs = make(), make()
+    torch.testing.assert_close(gm(theirs, x), layer(mine, x))
+    assert set(theirs.nodes["u"].data) == set(mine.nodes["u"].data) == {"h"}
+
+
+def test_a_trace_runs_in_whole_mode():
+    model = Layer()
+    fast = gs.compile(gs.symbolic_trace(model), backend="torch", fallback="error")
+    for seed in range(3):
+        with torch.no_grad():
+            _same(model, fast, _rows(seed=seed))
+    assert fast._session.whole.mode == "whole"
 
 
 # --- compilation ----------------------------------------------------------------------------------

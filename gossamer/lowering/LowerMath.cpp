@@ -8,6 +8,7 @@
 // NaN; those for sin and cos lose all digits for large arguments, and there are
 // none for f64, hence libm.
 
+#include "gossamer/lowering/Combine.h"
 #include "gossamer/lowering/Passes.h"
 
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
@@ -21,6 +22,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
+using namespace gossamer;
 
 namespace gossamer::lowering {
 #define GEN_PASS_DEF_LOWERMATH
@@ -43,6 +45,28 @@ static bool hasGoodPolynomial(StringRef name) {
          name == math::ErfOp::getOperationName();
 }
 
+/// The polynomial for log takes denormal numbers for the least normal one: it
+/// gets them scaled up by 2^23.
+static void scaleDenormals(math::LogOp log) {
+  Type type = log.getType();
+  if (!getElementTypeOrSelf(type).isF32())
+    return;
+  ImplicitLocOpBuilder b(log.getLoc(), log);
+  auto number = [&](float value) {
+    return lowering::splat(b, type, b.getF32FloatAttr(value));
+  };
+  Value x = log.getOperand();
+  Value tiny =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, number(0x1p-126f));
+  Value scaled = arith::MulFOp::create(b, x, number(0x1p23f));
+  log.setOperand(arith::SelectOp::create(b, tiny, scaled, x));
+  b.setInsertionPointAfter(log);
+  Value shift =
+      arith::SelectOp::create(b, tiny, number(15.9423847f), number(0.0f));
+  auto result = arith::SubFOp::create(b, log, shift);
+  log.getResult().replaceAllUsesExcept(result, result);
+}
+
 namespace {
 
 /// Without the instruction, fma would be a call per lane; the polynomials do
@@ -62,6 +86,7 @@ struct LowerMath : gossamer::lowering::impl::LowerMathBase<LowerMath> {
   using LowerMathBase::LowerMathBase;
 
   void runOnOperation() override {
+    getOperation().walk(scaleDenormals);
     if (failed(approximate()) || failed(callLibm()))
       signalPassFailure();
   }

@@ -307,7 +307,8 @@ def test_math(name: str, dtype: torch.dtype, target: str) -> None:
     usable = exact.isfinite() & (exact.abs() > torch.finfo(dtype).tiny)
     spacing = torch.nextafter(exact.abs(), torch.tensor(torch.inf, dtype=dtype)) - exact.abs()
     error = ((found.double() - expected).abs() / spacing.double())[usable]
-    assert error.max() <= 4
+    # Without fma, the polynomials round once more.
+    assert error.max() <= (4 if target == "host" else 5)
 
 
 @pytest.mark.parametrize("op", ["math.powf", "math.atan2", "arith.maximumf", "arith.minimumf"])

@@ -1,0 +1,25 @@
+// RUN: gossamer-opt %s --split-input-file --verify-diagnostics --mp-lower-kernels
+
+// There is nothing to compute, and no stage to compute it.
+func.func @no_features(%x: tensor<?x0xf32, #mp.rows<0, node>>) -> tensor<?x0xf32, #mp.rows<0, node>> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #mp.rows<0, node> by dst (%in = %x) : (tensor<?x0xf32, #mp.rows<0, node>>) -> tensor<?x0xf32, #mp.rows<0, node>> {
+    // expected-error @below {{has a table without features}}
+    %f = math.exp %in : tensor<?x0xf32, #mp.rows<0, node>>
+    mp.yield %f : tensor<?x0xf32, #mp.rows<0, node>>
+  }
+  return %h : tensor<?x0xf32, #mp.rows<0, node>>
+}
+
+// -----
+
+// Numbers that differ are a parameter, so that code does not depend on them.
+func.func @table(%x: tensor<?x2xf32, #mp.rows<0, node>>) -> tensor<?x2xf32, #mp.rows<0, node>> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #mp.rows<0, node> by dst (%in = %x) : (tensor<?x2xf32, #mp.rows<0, node>>) -> tensor<?x2xf32, #mp.rows<0, node>> {
+    // expected-error @below {{is not the same value everywhere; pass it as an argument}}
+    %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    %b = mp.broadcast %c : tensor<2xf32> -> tensor<?x2xf32, #mp.rows<0, node>>
+    %s = arith.addf %in, %b : tensor<?x2xf32, #mp.rows<0, node>>
+    mp.yield %s : tensor<?x2xf32, #mp.rows<0, node>>
+  }
+  return %h : tensor<?x2xf32, #mp.rows<0, node>>
+}

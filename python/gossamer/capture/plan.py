@@ -64,7 +64,7 @@ class Plan:
         try:
             program = programs.program_for(self.emitted.text, options, wide)
         except CompileError as error:
-            if self._required and not differentiate:
+            if self._required:
                 raise
             kinds = ", ".join(step.call.kind for step in self.dag.steps)
             kinds = f"gradients of {kinds}" if differentiate else kinds

@@ -122,6 +122,9 @@ class WholePlan:
         flags = [read(arguments, reached).requires_grad for read in self._reads]
         if not any(flags):
             return []
+        # What the compiler cannot differentiate is found now, while region mode is still a choice.
+        wrt = tuple(number for number, flag in enumerate(flags) if flag)
+        self._plan.training(wrt, [arguments.structures[number] for number in self._relations])
         depend = _dependent(self._plan.emitted, flags)
         floating = [type.is_float for type in self._plan.emitted.types]
         return [

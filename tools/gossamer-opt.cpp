@@ -1,6 +1,7 @@
 // mlir-opt for the mp dialect: every pass by flag, for tests and for looking.
 
 #include "gossamer/ir/MpDialect.h"
+#include "gossamer/lowering/Passes.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Pipeline.h"
 
@@ -23,6 +24,7 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   gossamer::registerGossamerPasses();
   gossamer::registerPipelines();
+  gossamer::lowering::registerLoweringPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "gossamer pass driver", registry));
 }

@@ -136,7 +136,7 @@ def _module_state(walk: Walk, module: Any, place: Place | None, whole: bool,
             if name in variables:  # a method replaced on this one object
                 walk.out.append(name)
                 walk.value(variables[name], place, "attr", name)
-        walk.out.append(variables["training"])
+        walk.out.append(module.training)
         _hooks(walk, variables, place)
 
 

@@ -61,7 +61,8 @@ class PlanFunction(torch.autograd.Function):
     def backward(ctx, *grads: Tensor | None):
         """Gradients of the tensors that need one."""
         needed = ctx.needs_input_grad[2:]
-        tensors = ctx.saved_tensors[: ctx.count]
+        kept = ctx.saved_tensors  # once: checkpointing computes them again at each access
+        tensors, saved = kept[: ctx.count], kept[ctx.count :]
         if all(grad is None for grad in grads):
             found = iter([None] * sum(needed))
         elif ctx.training is None or torch.is_grad_enabled():
@@ -72,7 +73,6 @@ class PlanFunction(torch.autograd.Function):
                 for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
                 if dtype.is_floating_point
             ]
-            saved = ctx.saved_tensors[ctx.count :]
             inputs = [*tensors, *saved, *given]
             found = iter(ctx.training.backward.run(ctx.structures, inputs))
         return (None, None, *(next(found) if need else None for need in needed))

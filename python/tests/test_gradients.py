@@ -1,0 +1,211 @@
+"""Compiled gradients equal eager ones, for every program that compiles, on every small graph."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import gossamer as gs
+from programs import ALL, PAIRS, pair_id
+from programs.harness import COMPILES, compiled, named_outputs
+from programs.library import gossamer_library
+
+pytest_plugins = ["programs.plugin"]
+DTYPE = torch.float64
+COMPILED = [program for program in ALL if program.expect == COMPILES]
+
+
+def _leaves(model, inputs):
+    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+    return [x for x in inputs if x.requires_grad] + parameters
+
+
+def _gradients(model, program, case):
+    """Gradients of a weighted sum of all outputs, for inputs and parameters; zeros where none."""
+    inputs = [
+        x.clone().requires_grad_(x.is_floating_point())
+        for x in program.inputs(case, program.feat, DTYPE)
+    ]
+    out = named_outputs(model(*case.build(gossamer_library()), *inputs))
+    total = torch.zeros((), dtype=DTYPE)
+    for name, value in sorted(out.items()):
+        weights = torch.Generator().manual_seed(len(name))
+        if value.is_floating_point() and value.requires_grad:
+            total = total + (value * torch.randn(value.shape, generator=weights, dtype=DTYPE)).sum()
+    leaves = _leaves(model, inputs)
+    if not total.requires_grad:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    found = torch.autograd.grad(total, leaves, allow_unused=True)
+    return [
+        torch.zeros_like(leaf) if grad is None else grad
+        for leaf, grad in zip(leaves, found, strict=True)
+    ]
+
+
+def _assert_close(actual, expected):
+    finite = torch.isfinite(expected)
+    assert torch.equal(torch.isfinite(actual), finite)
+    scale = expected[finite].abs().max().item() if finite.any() else 0.0
+    torch.testing.assert_close(actual[finite], expected[finite], rtol=0, atol=1e-10 * max(scale, 1))
+
+
+@pytest.mark.parametrize("program", COMPILED, ids=pair_id)
+def test_every_program(program):
+    fast = compiled(program, gossamer_library(), program.feat, DTYPE)
+    for case in (case for owner, case in PAIRS if owner is program):
+        actual = _gradients(fast, program, case)
+        expected = _gradients(fast.__wrapped__, program, case)
+        for mine, right in zip(actual, expected, strict=True):
+            _assert_close(mine, right)
+
+
+def test_the_compiler_makes_the_gradients():
+    """Of the models, forward and backward are programs; no fallback is reported."""
+    for name in ("gcn-GCN", "gat-GAT", "gat-HeadsGAT", "census-edgeconv"):
+        program = next(p for p in ALL if p.name == name)
+        case = next(case for owner, case in PAIRS if owner is program)
+        fast = compiled(program, gossamer_library(), program.feat, DTYPE)
+        _gradients(fast, program, case)
+        report = gs.explain(fast)
+        assert report.fallbacks == []
+        assert "training: backward" in {item.reason for item in report.compilations}
+        edges = [b for b in report.buffers if b.rows == "edges" and b.lifetime != "output"]
+        assert edges == []
+
+
+# --- autograd's ways ------------------------------------------------------------------------------
+
+
+class Attention(torch.nn.Module):
+    """Attention over the mailbox with a learned score."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width, dtype=DTYPE)
+        self.score = torch.nn.Linear(2 * width, 1, bias=False, dtype=DTYPE)
+
+    def message(self, edges):
+        pair = torch.cat([edges.src["h"], edges.dst["h"]], 1)
+        return {"s": torch.tanh(self.score(pair)), "h": edges.src["h"]}
+
+    def reduce(self, nodes):
+        return {"o": (nodes.mailbox["s"].softmax(1) * nodes.mailbox["h"]).sum(1)}
+
+    def forward(self, g, x):
+        with g.local_scope():
+            g.ndata["h"] = self.linear(x)
+            g.update_all(self.message, self.reduce)
+            return g.ndata["o"]
+
+
+def _graph(nodes=12, edges=40, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    ends = torch.randint(nodes, (2, edges), generator=random)
+    return gs.graph((ends[0], ends[1]), num_nodes=nodes)
+
+
+def _pair(width=3):
+    torch.manual_seed(0)
+    model = Attention(width)
+    return model, gs.compile(copy.deepcopy(model), fallback="error")
+
+
+def _rows(width=3, nodes=12):
+    return torch.randn(nodes, width, dtype=DTYPE, generator=torch.Generator().manual_seed(1))
+
+
+def test_gradcheck_and_gradgradcheck():
+    _, fast = _pair()
+    g, x = _graph(), _rows().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: fast(g, x), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: fast(g, x), (x,))
+
+
+def test_only_what_requires_a_gradient_is_computed():
+    _, fast = _pair()
+    for parameter in fast.parameters():
+        parameter.requires_grad_(False)
+    x = _rows().requires_grad_()
+    fast(_graph(), x).sum().backward()
+    assert x.grad is not None
+    assert all(parameter.grad is None for parameter in fast.parameters())
+    with torch.no_grad():
+        assert not fast(_graph(), x).requires_grad
+    with torch.inference_mode():
+        assert not fast(_graph(), _rows()).requires_grad
+
+
+def test_two_forwards_before_one_backward_and_retain_graph():
+    model, fast = _pair()
+    g, h = _graph(), _graph(seed=3)
+    for layer in (model, fast):
+        a, b = layer(g, _rows()), layer(h, 2 * _rows())
+        loss = (a * b).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+    for mine, right in zip(fast.parameters(), model.parameters(), strict=True):
+        _assert_close(mine.grad, right.grad)
+
+
+def test_checkpoint():
+    from torch.utils.checkpoint import checkpoint
+
+    model, fast = _pair()
+    g = _graph()
+    for layer in (model, fast):
+        checkpoint(layer, g, _rows().requires_grad_(), use_reentrant=False).sum().backward()
+    for mine, right in zip(fast.parameters(), model.parameters(), strict=True):
+        _assert_close(mine.grad, right.grad)
+
+
+def test_a_saved_tensor_changed_in_place_is_torchs_error():
+    _, fast = _pair()
+    g = _graph()
+    loss = fast(g, _rows()).sum()
+    with torch.no_grad():
+        fast.score.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_gradients_have_the_same_bits_for_any_number_of_threads():
+    _, fast = _pair(width=16)
+    g, x = _graph(2000, 30_000), _rows(16, 2000)
+    threads = torch.get_num_threads()
+    found = []
+    for count in (1, 2, 1):
+        torch.set_num_threads(count)
+        h = x.clone().requires_grad_()
+        weights = [fast.score.weight]
+        g.ndata["h"] = h
+
+        def layer(g):
+            g.update_all(fast.__wrapped__.message, fast.__wrapped__.reduce)
+            return g.ndata["o"]
+
+        out = gs.compile(layer, fallback="error")(g)
+        found.append(torch.autograd.grad(out.square().sum(), [h, *weights]))
+    torch.set_num_threads(threads)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+def test_a_training_loop_follows_the_eager_one():
+    model, fast = _pair(width=4)
+    g, x = _graph(60, 300), _rows(4, 60)
+    target = torch.sin(3 * x)
+    losses = []
+    for layer in (model, fast):
+        optimizer = torch.optim.Adam(layer.parameters(), 0.05)
+        curve = []
+        for _ in range(40):
+            optimizer.zero_grad()
+            loss = (layer(g, x) - target).square().mean()
+            loss.backward()
+            optimizer.step()
+            curve.append(loss.item())
+        losses.append(torch.tensor(curve))
+    assert losses[0][-1] < 0.8 * losses[0][0]
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-6, atol=0)

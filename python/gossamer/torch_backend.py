@@ -186,12 +186,23 @@ def _concat(run: _Runner, op: Op, *tensors: Tensor) -> Tensor:
 
 def _reduce_axis(run: _Runner, op: Op, x: Tensor) -> Tensor:
     kind, type = op.attrs["kind"], op.operands[0].type
+    even = op.attrs.get("ties") == "even"
     if _ragged(type) and op.attrs["axis"] == 1:
-        return graph_ops.reduce(x, *run.segments(op.result.type), kind)
+        segments = run.segments(op.result.type)
+        return _even(x, *segments, kind) if even else graph_ops.reduce(x, *segments, kind)
     axis = run.axis(op)
+    if even:
+        return getattr(x, "a" + kind)(axis)
     if kind in ("max", "min"):
         return getattr(x, kind)(axis)[0]
     return getattr(x, kind)(axis, dtype=x.dtype)
+
+
+def _even(x: Tensor, index: Tensor, size: int, kind: str) -> Tensor:
+    """max or min of segments whose ties share the gradient evenly; 0 for empty ones."""
+    zeros = x.new_zeros(size, *x.shape[1:])
+    spread = index.long().reshape(-1, *[1] * (x.dim() - 1)).expand_as(x)
+    return zeros.scatter_reduce(0, spread, x, "a" + kind, include_self=False)
 
 
 def _softmax_axis(run: _Runner, op: Op, x: Tensor) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gossamer.capture.errors import UntraceableError
 
-from .ir import Type, Value
+from .ir import DETACH, Type, Value
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -107,6 +108,16 @@ class Elements:
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """`a` where the condition holds, else `b`."""
         return self._builder.op("arith.select", (condition, a, b), a.type)
+
+    def detach(self, a: Value) -> Value:
+        """The same value, through which no gradient flows."""
+        return self._builder.op(DETACH, (a,), a.type)
+
+    def flat_at_zero(self, function: Callable[[Value], Value], a: Value) -> Value:
+        """A root or power, of value 0 and slope 0 at 0, where its own slope may be infinite."""
+        vanishes = self.compare("eq", a, 0.0)
+        result = function(self.select(vanishes, self.number(a, 1.0), a))
+        return self.select(vanishes, self.number(a, 0.0), result)
 
     def cast(self, a: Value, dtype: str) -> Value:
         """The value as another element type, rounding as torch does."""

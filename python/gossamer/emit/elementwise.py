@@ -108,14 +108,14 @@ _unary(lambda e, x: e.abs(x), aten.abs.default)
 _unary(lambda e, x: e.neg(x), aten.neg.default)
 _unary(lambda e, x: e.div(e.number(x, 1.0), x), aten.reciprocal.default)
 _unary(lambda e, x: _power(e, x, 2), aten.square.default)
-_unary(lambda e, x: e.maximum(x, e.number(x, 0)), aten.relu.default)
+_unary(lambda e, x: e.select(e.compare("le", x, 0), e.number(x, 0), x), aten.relu.default)
 _unary(lambda e, x: _sign(e, x), aten.sign.default, aten.sgn.default)
 _unary(lambda e, x: e.sub(x, e.math("trunc", x)), aten.frac.default)
 _unary(lambda e, x: _sigmoid(e, x), aten.sigmoid.default)
 _unary(lambda e, x: e.mul(x, _sigmoid(e, x)), aten.silu.default)
 _unary(lambda e, x: e.mul(x, e.math("tanh", _softplus(e, x, 1.0, 20.0))), aten.mish.default)
 _unary(lambda e, x: _hardsigmoid(e, x), aten.hardsigmoid.default)
-_unary(lambda e, x: e.mul(x, _hardsigmoid(e, x)), aten.hardswish.default)
+_unary(lambda e, x: _hardswish(e, x), aten.hardswish.default)
 _unary(lambda e, x, *_: x, aten.clone.default, aten.alias.default)
 _unary(lambda e, x, *_: x, aten._to_copy.default, aten.contiguous.default, aten.positive.default)
 _unary(lambda e, x: e.invert(x), aten.bitwise_not.default)
@@ -133,7 +133,22 @@ def _sigmoid(e: Elements, x: Value) -> Value:
 
 
 def _hardsigmoid(e: Elements, x: Value) -> Value:
-    return e.div(_clamp(e, e.add(x, e.number(x, 3.0)), 0.0, 6.0), e.number(x, 6.0))
+    """Without slope where it is constant, from -3 and from 3 on."""
+    three, six = e.number(x, 3.0), e.number(x, 6.0)
+    inside = e.bits("and", e.compare("gt", x, -3.0), e.compare("lt", x, three))
+    shifted = e.add(x, three)
+    constant = e.div(_limited(e, shifted, e.number(x, 0.0), six), six)
+    return e.select(inside, e.div(shifted, six), e.detach(constant))
+
+
+def _hardswish(e: Elements, x: Value) -> Value:
+    """Slope 0 up to -3 and 1 from 3. The parabola sees no infinity: its slope is infinite there."""
+    three, zero = e.number(x, 3.0), e.number(x, 0.0)
+    low, high = e.compare("le", x, -3.0), e.compare("lt", x, three)
+    inside = e.bits("and", e.compare("gt", x, -3.0), high)
+    near = e.select(inside, x, zero)
+    parabola = e.mul(near, e.div(e.add(near, three), e.number(x, 6.0)))
+    return e.select(inside, parabola, e.select(low, e.detach(e.mul(x, zero)), x))
 
 
 def _softplus(e: Elements, x: Value, beta: Any, threshold: Any) -> Value:
@@ -166,10 +181,48 @@ def _gelu(e: Elements, x: Value, approximate: str) -> Value:
     return e.mul(e.mul(half, x), e.add(one, e.math("erf", e.mul(x, e.number(x, math.sqrt(0.5))))))
 
 
-def _clamp(e: Elements, x: Value, low: Any, high: Any) -> Value:
+def _limited(e: Elements, x: Value, low: Value | None, high: Value | None) -> Value:
     if low is not None:
-        x = e.maximum(x, e.number(x, low))
-    return x if high is None else e.minimum(x, e.number(x, high))
+        x = e.maximum(x, low)
+    return x if high is None else e.minimum(x, high)
+
+
+def _within(
+    e: Elements, x: Value, low: Value | None, high: Value | None, words: tuple[str, str]
+) -> Value:
+    """Whether x compares so with each bound."""
+    pairs = [(word, b) for word, b in zip(words, (low, high), strict=True) if b is not None]
+    first, *rest = (e.compare(word, x, bound) for word, bound in pairs)
+    return e.bits("and", first, rest[0]) if rest else first
+
+
+def _clamp(e: Elements, x: Value, low: Any, high: Any, words: tuple = ("ge", "le")) -> Value:
+    """Numbers as bounds. The gradient is that of x where x compares so with them, else 0."""
+    bounds = [None if bound is None else e.number(x, bound) for bound in (low, high)]
+    limited = _limited(e, x, *bounds)
+    if not x.type.is_float:
+        return limited
+    return e.select(_within(e, x, *bounds, words), x, e.detach(limited))
+
+
+def _clamp_to(e: Elements, x: Value, low: Value | None, high: Value | None) -> Value:
+    """Tensors as bounds: the gradient is that of the one which is the result, x if x is within.
+
+    When both bounds are equal and x is less, there is none, as in torch.
+    """
+    limited = _limited(e, x, low, high)
+    if not x.type.is_float:
+        return limited
+    result = e.detach(limited)
+    if low is not None:
+        below = e.compare("lt", x, low)
+        chosen = below if high is None else e.bits("and", below, e.compare("lt", low, high))
+        result = e.select(chosen, low, result)
+    if high is not None:
+        above = e.compare("gt", x, high)
+        chosen = above if low is None else e.bits("or", above, e.compare("lt", high, low))
+        result = e.select(chosen, high, result)
+    return e.select(_within(e, x, low, high, ("ge", "le")), x, result)
 
 
 _unary(_softplus, aten.softplus.default)
@@ -177,7 +230,8 @@ _unary(lambda e, x, slope: _leaky(e, x, e.number(x, slope)), aten.leaky_relu.def
 _unary(_elu, aten.elu.default)
 _unary(lambda e, x, alpha: _celu(e, x, alpha), aten.celu.default)
 _unary(_gelu, aten.gelu.default)
-_unary(_clamp, aten.clamp.default, aten.hardtanh.default)
+_unary(_clamp, aten.clamp.default)
+_unary(lambda e, x, *bounds: _clamp(e, x, *bounds, words=("gt", "lt")), aten.hardtanh.default)
 _unary(lambda e, x, low: _clamp(e, x, low, None), aten.clamp_min.default)
 _unary(lambda e, x, high: _clamp(e, x, None, high), aten.clamp_max.default)
 _unary(
@@ -187,8 +241,8 @@ _unary(
     aten.threshold.default,
 )
 _define(2, _leaky, aten._prelu_kernel.default)
-_define(2, lambda e, x, low: e.maximum(x, low), aten.clamp_min.Tensor)
-_define(2, lambda e, x, high: e.minimum(x, high), aten.clamp_max.Tensor)
+_define(2, lambda e, x, low: _clamp_to(e, x, low, None), aten.clamp_min.Tensor)
+_define(2, lambda e, x, high: _clamp_to(e, x, None, high), aten.clamp_max.Tensor)
 
 _binary(lambda e, x, y, alpha=1: e.add(x, _scaled(e, y, alpha)), "add")
 _binary(lambda e, x, y, alpha=1: e.sub(x, _scaled(e, y, alpha)), "sub")
@@ -237,11 +291,16 @@ def _clamp_tensors(lowering: Lowering, node: fx.Node) -> Table:
     """clamp(x, low, high) with tensors, either of which may be absent."""
     e, dtype = lowering.elements, out_dtype(node)
     x, *bounds = _bound(node)
-    result = lowering.operand(x, dtype)
-    for function, bound in zip((e.maximum, e.minimum), bounds, strict=True):
-        if bound is not None:
-            result = lowering.combine(function, result, lowering.operand(bound, dtype))
-    return result
+    given = [index for index, bound in enumerate(bounds) if bound is not None]
+
+    def formula(value: Value, *values: Value) -> Value:
+        limits: list[Value | None] = [None, None]
+        for index, limit in zip(given, values, strict=True):
+            limits[index] = limit
+        return _clamp_to(e, value, *limits)
+
+    tables = [lowering.operand(bounds[index], dtype) for index in given]
+    return lowering.combine(formula, lowering.operand(x, dtype), *tables)
 
 
 TABLE[aten.clamp.Tensor] = _clamp_tensors

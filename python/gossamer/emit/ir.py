@@ -188,11 +188,16 @@ def _keywords(*attrs: str) -> Callable[[Op, list[str]], str]:
     return lambda op, names: " ".join([*(str(op.attrs[a]) for a in attrs), _arrow(op, names)])
 
 
+def _ties(op: Op) -> str:
+    """Who gets the gradient of a maximum: by default the first that attains it."""
+    return " ties even" if op.attrs.get("ties") == "even" else ""
+
+
 def _with_axis(op: Op, names: list[str]) -> str:
     operands = ", ".join(names)
     types = ", ".join(str(o.type) for o in op.operands)
     kind = f"{op.attrs['kind']} " if "kind" in op.attrs else ""
-    return f"{kind}{operands} axis {op.attrs['axis']} : {types} -> {op.result.type}"
+    return f"{kind}{operands} axis {op.attrs['axis']}{_ties(op)} : {types} -> {op.result.type}"
 
 
 def _slice(op: Op, names: list[str]) -> str:

@@ -12,7 +12,7 @@ from gossamer.capture.call import CapturedCall, InputSpec, Meta
 from gossamer.capture.errors import UntraceableError
 
 from .elements import Elements
-from .ir import DETACH, Builder, Type, Value
+from .ir import Builder, Type, Value
 from .symbolic import is_symbolic, symbolic_table
 from .table import Axis, Space, Table, dtype_word, features
 
@@ -149,8 +149,8 @@ class Lowering(Space):
         return self.fit(table, axes, type.rows)
 
     def detach(self, table: Table) -> Table:
-        """The table without a gradient; in the text it is the same value."""
-        return Table(self.builder.op(DETACH, (table.value,), table.type), table.axes)
+        """The same table, through which no gradient flows."""
+        return Table(self.elements.detach(table.value), table.axes)
 
     def combine(self, function: Callable[..., Value], *operands: Any) -> Table:
         """Apply a function of values to tables and numbers, broadcast as torch does."""

@@ -11,6 +11,7 @@ from torch import fx
 
 from gossamer.capture.errors import UntraceableError
 
+from .elements import Elements
 from .ir import Type, Value
 from .lower import Lowering, out_dtype
 from .table import Table, features
@@ -31,7 +32,9 @@ def _axes(table: Table, dims: Any) -> list[int]:
     return dims
 
 
-def reduce(lowering: Lowering, kind: str, table: Table, dims: Any, keep: bool = False) -> Table:
+def reduce(
+    lowering: Lowering, kind: str, table: Table, dims: Any, keep: bool = False, **ties: str
+) -> Table:
     """Combine axes by sum, mean, max, min or prod. Messages go first: the rest is then less."""
     dims = _axes(table, dims)
     axes = list(table.axes)
@@ -40,7 +43,7 @@ def reduce(lowering: Lowering, kind: str, table: Table, dims: Any, keep: bool = 
     for dim in order:
         slot = axes[dim] == "d"
         place = 1 if slot else Table(value, tuple(axes)).feature(dim)
-        value = _drop(lowering, kind, value, place, slot)
+        value = _drop(lowering, kind, value, place, slot, **ties)
         axes[dim] = _Dropped()
     kept = tuple(1 if isinstance(a, _Dropped) else a for a in axes)
     if keep:
@@ -52,14 +55,47 @@ class _Dropped:
     """An axis that a reduction removed."""
 
 
-def _drop(lowering: Lowering, kind: str, value: Value, place: int, slot: bool) -> Value:
+def _drop(
+    lowering: Lowering, kind: str, value: Value, place: int, slot: bool, **ties: str
+) -> Value:
     type = value.type
     if slot:
         type = type.with_rows(lowering.node_rows)
     else:
         index = place - type.row_axes
         type = type.with_features(type.features[:index] + type.features[index + 1 :])
-    return lowering.builder.op("mp.reduce_axis", (value,), type, kind=kind, axis=place)
+    return lowering.builder.op("mp.reduce_axis", (value,), type, kind=kind, axis=place, **ties)
+
+
+def even_extremum(
+    lowering: Lowering, kind: str, table: Table, dims: Any, keep: bool = False
+) -> Table:
+    """max or min over axes; all places that attain it share its gradient evenly."""
+    dims = _axes(table, dims)
+    if not table.type.is_float:
+        return reduce(lowering, kind, table, dims, keep)
+    if len(dims) < 2:
+        return reduce(lowering, kind, table, dims, keep, ties="even")
+    e = lowering.elements
+    whole = lowering.detach(reduce(lowering, kind, table, dims, keep=True))
+    attained = lowering.combine(lambda x, m: e.compare("eq", x, m), table, whole)
+    ones = lowering.combine(lambda a: e.cast(a, table.type.dtype), attained)
+    number = reduce(lowering, "sum", ones, dims, keep)
+    # 0 with the gradient of x. Its sum over the ties divided by their number is 0 again.
+    ghost = lowering.combine(
+        lambda x, a: e.select(a, _ghost(e, x), e.number(x, 0.0)), table, attained
+    )
+    total = reduce(lowering, "sum", ghost, dims, keep)
+    share = lowering.combine(lambda t, n: e.div(t, e.maximum(n, e.number(n, 1.0))), total, number)
+    value = whole if keep else lowering.detach(reduce(lowering, kind, table, dims))
+    return lowering.combine(e.add, value, share)
+
+
+def _ghost(e: Elements, x: Value) -> Value:
+    """0 with the gradient of x, unless x is infinite."""
+    still = e.detach(x)
+    infinite = e.compare("eq", e.abs(still), e.number(x, math.inf))
+    return e.select(infinite, e.number(x, 0.0), e.sub(x, still))
 
 
 def softmax(lowering: Lowering, table: Table, dim: int) -> Table:
@@ -89,6 +125,18 @@ def _reduction(kind: str) -> Any:
         dims = node.args[1] if len(node.args) > 1 else None
         keep = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
         return reduce(lowering, kind, table, dims, keep)
+
+    return handler
+
+
+def _even_extremum(kind: str) -> Any:
+    """Handler for op(x, dims, keepdim), in which ties share the gradient."""
+
+    def handler(lowering: Lowering, node: fx.Node) -> Table:
+        table = lowering.operand(node.args[0], out_dtype(node))
+        dims = node.args[1] if len(node.args) > 1 else None
+        keep = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
+        return even_extremum(lowering, kind, table, dims, keep)
 
     return handler
 
@@ -128,10 +176,15 @@ def _log_softmax(lowering: Lowering, node: fx.Node) -> Table:
     return lowering.combine(lambda x, s: e.sub(x, e.math("log", s)), shifted, total)
 
 
+def _still_max(lowering: Lowering, table: Table, dims: Sequence[int], keep: bool) -> Table:
+    """The maximum that keeps exponentials from overflow; the result does not depend on it."""
+    return lowering.detach(reduce(lowering, "max", table, dims, keep))
+
+
 def _exponentials(lowering: Lowering, table: Table, dims: Sequence[int]) -> tuple[Table, Table]:
     """x - max, and the sum of exp(x - max), axes kept."""
     e = lowering.elements
-    largest = reduce(lowering, "max", table, dims, keep=True)
+    largest = _still_max(lowering, table, dims, True)
     shifted = lowering.combine(e.sub, table, largest)
     return shifted, reduce(
         lowering, "sum", lowering.combine(lambda x: e.math("exp", x), shifted), dims, keep=True
@@ -147,11 +200,11 @@ def _logsumexp(lowering: Lowering, node: fx.Node) -> Table:
         infinite = e.compare("eq", e.abs(x), e.number(x, math.inf))
         return e.select(infinite, e.number(x, 0.0), x)
 
-    largest = lowering.combine(finite, reduce(lowering, "max", table, dims, keep=True))
+    largest = lowering.combine(finite, _still_max(lowering, table, dims, True))
     powers = lowering.combine(lambda x, m: e.math("exp", e.sub(x, m)), table, largest)
     total = reduce(lowering, "sum", powers, dims, keep)
     if not keep:
-        largest = lowering.combine(finite, reduce(lowering, "max", table, dims))
+        largest = lowering.combine(finite, _still_max(lowering, table, dims, False))
     return lowering.combine(lambda s, m: e.add(e.math("log", s), m), total, largest)
 
 
@@ -177,7 +230,7 @@ def _variance(root: bool) -> Any:
         result = variance(lowering, table, dims, correction, node.kwargs.get("keepdim", False))
         if not root:
             return result
-        return lowering.combine(lambda x: lowering.elements.math("sqrt", x), result)
+        return lowering.combine(lambda x: _root(lowering.elements, x), result)
 
     return handler
 
@@ -200,17 +253,25 @@ def vector_norm(lowering: Lowering, table: Table, order: Any, dims: Any, keep: b
     e = lowering.elements
     if order in (math.inf, -math.inf):
         kind = "max" if order > 0 else "min"
-        return reduce(lowering, kind, lowering.combine(e.abs, table), dims, keep)
+        return even_extremum(lowering, kind, lowering.combine(e.abs, table), dims, keep)
     if order == 1:
         return reduce(lowering, "sum", lowering.combine(e.abs, table), dims, keep)
     if order == 2:
         total = reduce(lowering, "sum", lowering.combine(lambda x: e.mul(x, x), table), dims, keep)
-        return lowering.combine(lambda x: e.math("sqrt", x), total)
+        return lowering.combine(lambda x: _root(e, x), total)
     if not isinstance(order, (int, float)) or order <= 0:
         raise UntraceableError(f"the norm of order {order} is not compiled")
-    powers = lowering.combine(lambda x: e.math("powf", e.abs(x), e.number(x, order)), table)
+
+    def power(exponent: float) -> Any:
+        return lambda x: e.flat_at_zero(lambda v: e.math("powf", v, e.number(v, exponent)), x)
+
+    powers = lowering.combine(power(order), lowering.combine(e.abs, table))
     total = reduce(lowering, "sum", powers, dims, keep)
-    return lowering.combine(lambda x: e.math("powf", x, e.number(x, 1.0 / order)), total)
+    return lowering.combine(power(1.0 / order), total)
+
+
+def _root(e: Elements, x: Value) -> Value:
+    return e.flat_at_zero(lambda v: e.math("sqrt", v), x)
 
 
 def _cosine(lowering: Lowering, node: fx.Node) -> Table:
@@ -220,11 +281,14 @@ def _cosine(lowering: Lowering, node: fx.Node) -> Table:
     x, y = (lowering.operand(value, dtype) for value in node.args[:2])
     from_end = axis - max(x.rank, y.rank)
 
+    def at_least(n: Value) -> Value:
+        # torch limits the norm without autograd: the gradient stays that of the norm.
+        least = e.add(e.number(n, epsilon), e.sub(n, e.detach(n)))
+        return e.select(e.compare("ge", n, epsilon), n, least)
+
     def unit(table: Table) -> Table:
         length = vector_norm(lowering, table, 2, [from_end], True)
-        return lowering.combine(
-            lambda a, n: e.div(a, e.maximum(n, e.number(n, epsilon))), table, length
-        )
+        return lowering.combine(lambda a, n: e.div(a, at_least(n)), table, length)
 
     return reduce(lowering, "sum", lowering.combine(e.mul, unit(x), unit(y)), [from_end])
 
@@ -290,10 +354,10 @@ TABLE = {
     aten.sum.dim_IntList: _reduction("sum"),
     aten.mean.default: _reduction("mean"),
     aten.mean.dim: _reduction("mean"),
-    aten.amax.default: _reduction("max"),
-    aten.amin.default: _reduction("min"),
-    aten.max.default: _reduction("max"),
-    aten.min.default: _reduction("min"),
+    aten.amax.default: _even_extremum("max"),
+    aten.amin.default: _even_extremum("min"),
+    aten.max.default: _even_extremum("max"),
+    aten.min.default: _even_extremum("min"),
     aten.prod.default: _reduction("prod"),
     aten.prod.dim_int: _reduction("prod"),
     aten.max.dim: _extremum("max"),

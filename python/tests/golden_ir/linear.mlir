@@ -8,10 +8,11 @@ func.func @region(%arg0: tensor<?x4xf64, #mp.rows<0, node>>, %arg1: tensor<?x4xf
   %5 = mp.broadcast %arg3 : tensor<5xf64> -> tensor<?x?x5xf64, #mp.rows<0, mailbox>>
   %6 = arith.addf %4, %5 : tensor<?x?x5xf64, #mp.rows<0, mailbox>>
   %7 = mp.fill 0.0 : f64 : tensor<?x?x5xf64, #mp.rows<0, mailbox>>
-  %8 = arith.maximumf %6, %7 : tensor<?x?x5xf64, #mp.rows<0, mailbox>>
-  %9 = mp.reduce_axis max %8 axis 1 : tensor<?x?x5xf64, #mp.rows<0, mailbox>> -> tensor<?x5xf64, #mp.rows<0, node>>
-  %10 = mp.reduce_axis sum %6 axis 1 : tensor<?x?x5xf64, #mp.rows<0, mailbox>> -> tensor<?x5xf64, #mp.rows<0, node>>
-  %11 = arith.addf %9, %10 : tensor<?x5xf64, #mp.rows<0, node>>
-  %12 = mp.fill_isolated dst %11, 0.0 : f64 : tensor<?x5xf64, #mp.rows<0, node>> -> tensor<?x5xf64, #mp.rows<0, node>>
-  return %12 : tensor<?x5xf64, #mp.rows<0, node>>
+  %8 = arith.cmpf ole, %6, %7 : tensor<?x?x5xf64, #mp.rows<0, mailbox>>
+  %9 = arith.select %8, %7, %6 : tensor<?x?x5xi1, #mp.rows<0, mailbox>>, tensor<?x?x5xf64, #mp.rows<0, mailbox>>
+  %10 = mp.reduce_axis max %9 axis 1 : tensor<?x?x5xf64, #mp.rows<0, mailbox>> -> tensor<?x5xf64, #mp.rows<0, node>>
+  %11 = mp.reduce_axis sum %6 axis 1 : tensor<?x?x5xf64, #mp.rows<0, mailbox>> -> tensor<?x5xf64, #mp.rows<0, node>>
+  %12 = arith.addf %10, %11 : tensor<?x5xf64, #mp.rows<0, node>>
+  %13 = mp.fill_isolated dst %12, 0.0 : f64 : tensor<?x5xf64, #mp.rows<0, node>> -> tensor<?x5xf64, #mp.rows<0, node>>
+  return %13 : tensor<?x5xf64, #mp.rows<0, node>>
 }

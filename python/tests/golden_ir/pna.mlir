@@ -19,15 +19,20 @@ func.func @region(%arg0: tensor<?x4xf64, #mp.rows<0, node>>, %arg1: tensor<?x4xf
   %16 = mp.reshape %15 : tensor<?xf64, #mp.rows<0, node>> -> tensor<?x1xf64, #mp.rows<0, node>>
   %17 = mp.broadcast %16 : tensor<?x1xf64, #mp.rows<0, node>> -> tensor<?x4xf64, #mp.rows<0, node>>
   %18 = arith.divf %10, %17 : tensor<?x4xf64, #mp.rows<0, node>>
-  %19 = math.sqrt %18 : tensor<?x4xf64, #mp.rows<0, node>>
-  %20 = mp.concat %3, %4, %5, %19 axis 1 : tensor<?x4xf64, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>> -> tensor<?x16xf64, #mp.rows<0, node>>
-  %21 = mp.fill 1.0 : f64 : tensor<f64>
-  %22 = mp.broadcast %21 : tensor<f64> -> tensor<?xf64, #mp.rows<0, node>>
-  %23 = arith.addf %22, %12 : tensor<?xf64, #mp.rows<0, node>>
-  %24 = math.log %23 : tensor<?xf64, #mp.rows<0, node>>
-  %25 = mp.reshape %24 : tensor<?xf64, #mp.rows<0, node>> -> tensor<?x1xf64, #mp.rows<0, node>>
-  %26 = mp.broadcast %25 : tensor<?x1xf64, #mp.rows<0, node>> -> tensor<?x16xf64, #mp.rows<0, node>>
-  %27 = arith.mulf %20, %26 : tensor<?x16xf64, #mp.rows<0, node>>
-  %28 = mp.fill_isolated dst %27, 0.0 : f64 : tensor<?x16xf64, #mp.rows<0, node>> -> tensor<?x16xf64, #mp.rows<0, node>>
-  return %28 : tensor<?x16xf64, #mp.rows<0, node>>
+  %19 = mp.fill 0.0 : f64 : tensor<?x4xf64, #mp.rows<0, node>>
+  %20 = arith.cmpf oeq, %18, %19 : tensor<?x4xf64, #mp.rows<0, node>>
+  %21 = mp.fill 1.0 : f64 : tensor<?x4xf64, #mp.rows<0, node>>
+  %22 = arith.select %20, %21, %18 : tensor<?x4xi1, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>>
+  %23 = math.sqrt %22 : tensor<?x4xf64, #mp.rows<0, node>>
+  %24 = arith.select %20, %19, %23 : tensor<?x4xi1, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>>
+  %25 = mp.concat %3, %4, %5, %24 axis 1 : tensor<?x4xf64, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>>, tensor<?x4xf64, #mp.rows<0, node>> -> tensor<?x16xf64, #mp.rows<0, node>>
+  %26 = mp.fill 1.0 : f64 : tensor<f64>
+  %27 = mp.broadcast %26 : tensor<f64> -> tensor<?xf64, #mp.rows<0, node>>
+  %28 = arith.addf %27, %12 : tensor<?xf64, #mp.rows<0, node>>
+  %29 = math.log %28 : tensor<?xf64, #mp.rows<0, node>>
+  %30 = mp.reshape %29 : tensor<?xf64, #mp.rows<0, node>> -> tensor<?x1xf64, #mp.rows<0, node>>
+  %31 = mp.broadcast %30 : tensor<?x1xf64, #mp.rows<0, node>> -> tensor<?x16xf64, #mp.rows<0, node>>
+  %32 = arith.mulf %25, %31 : tensor<?x16xf64, #mp.rows<0, node>>
+  %33 = mp.fill_isolated dst %32, 0.0 : f64 : tensor<?x16xf64, #mp.rows<0, node>> -> tensor<?x16xf64, #mp.rows<0, node>>
+  return %33 : tensor<?x16xf64, #mp.rows<0, node>>
 }

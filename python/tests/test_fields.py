@@ -67,3 +67,13 @@ def test_keep_fields_computes_during_the_call():
     h.add_(1)
     u, v = g.edges()
     torch.testing.assert_close(g.edata["e"], H[u] * H[v])
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
+def test_a_deferred_field_has_the_grad_mode_of_the_call(grad):
+    """Not of the read: eager computes the field during the call."""
+    g, h = make_graph(), H.clone().requires_grad_()
+    with torch.set_grad_enabled(grad):
+        gs.compile(_leaves_message, fallback="error")(g, h)
+    with torch.set_grad_enabled(not grad):
+        assert g.edata["e"].requires_grad is grad

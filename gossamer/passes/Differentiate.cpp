@@ -54,7 +54,10 @@ public:
 
 private:
   LogicalResult markActive();
+  void findHidden(Operation *of);
   void reverse(Operation *of);
+  /// `value` with 0 at the nodes that `end` hides.
+  Value withoutHidden(Value value, End end);
 
   func::FuncOp function;
   SmallVector<BlockArgument> wrt;
@@ -62,6 +65,10 @@ private:
   OpBuilder insertion;
   /// What depends on `wrt` by way of ops that have a derivative.
   DenseSet<Value> active;
+  /// Rows of nodes of which only those with edges at the end reach a result,
+  /// because a fill_isolated stands behind them. The others hold what the user
+  /// never computed: infinite slopes, perhaps, which times 0 are no 0.
+  DenseMap<Value, End> hidden;
   DenseMap<Value, Value> gradients;
 };
 } // namespace
@@ -75,7 +82,52 @@ Reverse::Reverse(func::FuncOp ofFunction, ArrayRef<int64_t> arguments)
   nodeRows = &rows;
 }
 
+/// The end at which a use shows rows with edges only.
+static std::optional<End> hiddenBy(OpOperand &use,
+                                   const DenseMap<Value, End> &hidden) {
+  Operation *user = use.getOwner();
+  if (auto fill = dyn_cast<FillIsolatedOp>(user))
+    return fill.getEnd();
+  if (user->getNumResults() != 1 || !isRowWise(user))
+    return std::nullopt;
+  auto known = hidden.find(user->getResult(0));
+  return known == hidden.end() ? std::nullopt
+                               : std::optional<End>(known->second);
+}
+
+void Reverse::findHidden(Operation *of) {
+  for (Value value : of->getResults()) {
+    if (!rowsOf(value) || onEdges(value.getType()) || value.use_empty())
+      continue;
+    std::optional<End> end = hiddenBy(*value.use_begin(), hidden);
+    bool always = end && llvm::all_of(value.getUses(), [&](OpOperand &use) {
+                    return hiddenBy(use, hidden) == end;
+                  });
+    if (always)
+      hidden[value] = *end;
+  }
+}
+
+Value Reverse::withoutHidden(Value value, End end) {
+  if (!rowsOf(value) || onEdges(value.getType()))
+    return value;
+  TypedAttr zero = insertion.getZeroAttr(getElementTypeOrSelf(value.getType()));
+  return FillIsolatedOp::create(insertion, getLoc(), value.getType(), end,
+                                value, zero);
+}
+
 void Reverse::add(Value operand, Value more) {
+  auto known =
+      op->getNumResults() == 1 ? hidden.find(op->getResult(0)) : hidden.end();
+  if (known != hidden.end() && !hidden.contains(operand)) {
+    if (auto contract = more.getDefiningOp<ContractRowsOp>()) {
+      OpBuilder::InsertionGuard guard(insertion);
+      insertion.setInsertionPoint(contract);
+      contract.getLeftMutable().assign(
+          withoutHidden(contract.getLeft(), known->second));
+    }
+    more = withoutHidden(more, known->second);
+  }
   Value &sum = gradients[operand];
   sum =
       sum ? Value(arith::AddFOp::create(insertion, getLoc(), sum, more)) : more;
@@ -105,6 +157,12 @@ void Reverse::reverse(Operation *of) {
   if (!gradient || !active.contains(result))
     return;
   op = of;
+  auto known = hidden.find(result);
+  bool leaves = llvm::any_of(of->getOperands(), [&](Value operand) {
+    return wants(operand) && !hidden.contains(operand);
+  });
+  if (known != hidden.end() && leaves)
+    gradient = withoutHidden(gradient, known->second);
   findDerivative(of->getName().getStringRef())->apply(*this);
 }
 
@@ -114,6 +172,8 @@ FailureOr<SmallVector<Value>> Reverse::run() {
     return failure();
   auto ops =
       llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
+  for (Operation *of : llvm::reverse(ops))
+    findHidden(of);
   op = block.getTerminator();
   for (Value result : op->getOperands())
     if (isFloat(result))

@@ -157,10 +157,10 @@ def _fallback_text(fallback) -> str:
 class CompileError(GossamerError):
     """The compiler refuses a program. What it stands for then runs as torch operators, reported.
 
-    >>> gossamer.compiler.compile_ir("func.func @region() {")      # fails: not a whole function
+    >>> compile_ir("func.func @region() {")      # fails: not a whole function
     Traceback (most recent call last):
     gossamer.errors.CompileError: ...
-    >>> gossamer.compiler.compile_ir("func.func @region() attributes {mp.graphs = 1 : i64} { return }")
+    >>> compile_ir("func.func @region() attributes {mp.graphs = 1 : i64} { return }")
 
     Attributes:
         reason: what was found.

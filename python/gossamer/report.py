@@ -39,12 +39,19 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Compilation:
-    """One program that was compiled, and what made it necessary."""
+    """One program, and what made it necessary.
+
+    Attributes:
+        entry: "forward", or of a specialisation that is trained "training forward" and "backward".
+        mode: "region", or "whole" for the whole forward of a model as one program.
+    """
 
     reason: str
     calls: tuple[str, ...]
     seconds: float
     cached: bool
+    entry: str = "forward"
+    mode: str = "region"
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,15 @@ class Report:
 
     @property
     def compilations(self) -> list[Compilation]:
-        """The specialisations compiled so far, each with its reason."""
+        """The specialisations of graph calls compiled so far, each with its reason.
+
+        A specialisation may have further programs: see `programs`.
+        """
+        return [item for item in self.programs if item.mode == "region" and item.entry == "forward"]
+
+    @property
+    def programs(self) -> list[Compilation]:
+        """Every program: specialisations, those for training, and whole forwards."""
         return [program.compilation for program in self._session.programs]
 
     @property
@@ -131,6 +146,7 @@ class Report:
             "mode_reason": self.mode_reason,
             "fallbacks": [asdict(item) for item in self.fallbacks],
             "compilations": [asdict(item) for item in self.compilations],
+            "programs": [asdict(item) for item in self.programs],
             "buffers": [asdict(item) for item in self.buffers],
             "code_paths": self.code_paths,
             "remarks": self._remarks(),
@@ -147,9 +163,10 @@ class Report:
         if not self.fallbacks:
             lines.append("nothing fell back to eager")
         lines += self._array_lines()
-        for item in self.compilations:
+        for item in self.programs:
             source = "found in the cache" if item.cached else f"compiled in {item.seconds:.2f} s"
-            lines.append(f"program for {', '.join(item.calls)}: {source} ({item.reason})")
+            what = f"{item.mode} {item.entry} program for {', '.join(item.calls)}"
+            lines.append(f"{what}: {source} ({item.reason})")
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+
 from gossamer.capture.snapshot import CannotSnapshot, format_path, snapshot
 from gossamer.capture.substitute import substitute
-from torch import nn
 
 ALPHA = 2
 BETA = 0.5

@@ -104,7 +104,7 @@ def test_sizes_change_between_calls():
         assert_outputs(call(fast, make_graph(case), x, norm, norm), expected)
     report = gs.explain(fast)
     assert report.mode == "whole"
-    assert sum("forward" in each.calls for each in report.compilations) == 1
+    assert sum("forward" in each.calls for each in report.programs) == 1
 
 
 def test_one_model_on_two_graphs_in_turn():

@@ -71,8 +71,12 @@ def _has_python_layout(cls: type) -> bool:
     written = [base for base in cls.__mro__ if base is not object]
     if not all(base.__flags__ & _HEAP_TYPE for base in written):
         return False
-    slots = sum(isinstance(value, MemberDescriptorType)
-                for base in written if "__slots__" in vars(base) for value in vars(base).values())
+    slots = sum(
+        isinstance(value, MemberDescriptorType)
+        for base in written
+        if "__slots__" in vars(base)
+        for value in vars(base).values()
+    )
     words = slots + (cls.__weakrefoffset__ > 0) + (cls.__dictoffset__ > 0)
     return cls.__basicsize__ <= object.__basicsize__ + words * _POINTER
 
@@ -87,9 +91,16 @@ def _is_graph_part(cls: type) -> bool:
 def _refusal(cls: type, users: tuple[type, ...], content: type | None) -> str:
     if _is_graph_part(cls):
         return f"a `{cls.__qualname__}`, which is a graph or a part of one"
-    if (reason := next((impure_module(base.__module__) for base in cls.__mro__
-                        if base not in _HOLDERS and impure_module(base.__module__)), None)
-            ) is not None:
+    if (
+        reason := next(
+            (
+                impure_module(base.__module__)
+                for base in cls.__mro__
+                if base not in _HOLDERS and impure_module(base.__module__)
+            ),
+            None,
+        )
+    ) is not None:
         return f"a `{cls.__qualname__}`: {reason}"
     if content is None and not _has_python_layout(cls):
         return f"a `{cls.__qualname__}`, whose state lies in C and cannot be read"
@@ -116,18 +127,28 @@ def _kind(cls: type, content: type | None, users: tuple[type, ...]) -> tuple[str
 
 
 def _make(cls: type) -> ClassFacts:
-    users = tuple(base for base in cls.__mro__
-                  if base not in _HOLDERS and not is_library_class(base))
-    library = [base for base in cls.__mro__ if base not in users
-               and base not in (object, torch.nn.Module, *_HOLDERS)
-               and base.__module__ not in ("typing", "abc", "enum", "builtins")]
+    users = tuple(
+        base for base in cls.__mro__ if base not in _HOLDERS and not is_library_class(base)
+    )
+    library = [
+        base
+        for base in cls.__mro__
+        if base not in users
+        and base not in (object, torch.nn.Module, *_HOLDERS)
+        and base.__module__ not in ("typing", "abc", "enum", "builtins")
+    ]
     content = next((base for base in CONTENT_TYPES if issubclass(cls, base)), None)
     kind, refusal = _kind(cls, content, users)
-    slots = tuple(name for base in cls.__mro__ for name, value in vars(base).items()
-                  if isinstance(value, MemberDescriptorType))
+    slots = tuple(
+        name
+        for base in cls.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, MemberDescriptorType)
+    )
     positions = tuple(cls.__mro__.index(base) for base in users)
-    return ClassFacts(cls.__qualname__, kind, refusal, positions, bool(library), content, slots,
-                      cls.__mro__[1:])
+    return ClassFacts(
+        cls.__qualname__, kind, refusal, positions, bool(library), content, slots, cls.__mro__[1:]
+    )
 
 
 _facts_of = WeakIdentityCache(_make)

@@ -128,9 +128,16 @@ class _Scan:
 
     def facts(self) -> CodeFacts:
         return CodeFacts(
-            self.root.co_filename, self.root.co_firstlineno, frozenset(self.names),
-            tuple(self.globals.values()), tuple(self.outer.values()), tuple(self.imports),
-            tuple(self.writes), self.problem, self.self_escapes, self.lines,
+            self.root.co_filename,
+            self.root.co_firstlineno,
+            frozenset(self.names),
+            tuple(self.globals.values()),
+            tuple(self.outer.values()),
+            tuple(self.imports),
+            tuple(self.writes),
+            self.problem,
+            self.self_escapes,
+            self.lines,
         )
 
     def _scan(self, code: CodeType, owned: frozenset[str]) -> None:
@@ -194,13 +201,17 @@ class _Scan:
             use.bare = True
         self._write_through(kind, use.name, steps, at, chain, line)
 
-    def _write_through(self, kind: str, root: str, steps: list, at: int, chain: tuple[str, ...],
-                       line: int) -> None:
+    def _write_through(
+        self, kind: str, root: str, steps: list, at: int, chain: tuple[str, ...], line: int
+    ) -> None:
         if chain and chain[-1] in MUTATORS:
             self.writes.append(Write(kind, root, chain[:-1], f"calls `{chain[-1]}` on", line))
         after = at + 1 + len(chain)
-        if (after + 1 < len(steps) and steps[after].opname in _SIMPLE_KEYS
-                and steps[after + 1].opname in ("STORE_SUBSCR", "DELETE_SUBSCR")):
+        if (
+            after + 1 < len(steps)
+            and steps[after].opname in _SIMPLE_KEYS
+            and steps[after + 1].opname in ("STORE_SUBSCR", "DELETE_SUBSCR")
+        ):
             self.writes.append(Write(kind, root, chain, "writes an item of", line))
 
     def _computed_lookup(self, name: str, steps: list, at: int) -> None:
@@ -209,9 +220,12 @@ class _Scan:
         elif name in ("getattr", "hasattr"):
             key = at + 2 + len(_chain_after(steps, at + 1))
             after = [step.opname for step in steps[key : key + 3]]
-            plain = (after[:2] == ["LOAD_CONST", "CALL"]
-                     or (after[:1] == ["LOAD_CONST"] and after[1:2] and after[1] in _SIMPLE_KEYS
-                         and after[2:] == ["CALL"]))
+            plain = after[:2] == ["LOAD_CONST", "CALL"] or (
+                after[:1] == ["LOAD_CONST"]
+                and after[1:2]
+                and after[1] in _SIMPLE_KEYS
+                and after[2:] == ["CALL"]
+            )
             if not plain or steps[at + 1].opname not in _SIMPLE_KEYS:
                 self.names.add(ANY_NAME)
         elif name in _COMPUTED_LOOKUP:
@@ -236,15 +250,18 @@ class _Scan:
         chain = _chain_after(steps, at)
         self._write_through("self", self.self_name, steps, at, chain, line)
         following = steps[at + 1].opname if at + 1 < len(steps) else ""
-        looked_up = (at > 0 and steps[at - 1].opname == "LOAD_GLOBAL"
-                     and steps[at - 1].argval in ("getattr", "hasattr"))
-        harmless = looked_up or following in (
-            "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR")
+        looked_up = (
+            at > 0
+            and steps[at - 1].opname == "LOAD_GLOBAL"
+            and steps[at - 1].argval in ("getattr", "hasattr")
+        )
+        harmless = looked_up or following in ("STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR")
         if isinstance(steps[at].argval, tuple) or not (chain or harmless):
             self.self_escapes = True
 
-    def _store(self, code: CodeType, owned: frozenset[str], steps: list, at: int,
-               line: int) -> None:
+    def _store(
+        self, code: CodeType, owned: frozenset[str], steps: list, at: int, line: int
+    ) -> None:
         op, name = steps[at].opname, steps[at].argval
         if op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             self._refuse(f"writes the global variable `{name}`", _KEEP_STATE, line)
@@ -253,9 +270,12 @@ class _Scan:
         elif op in ("STORE_ATTR", "DELETE_ATTR"):
             self._named(name, line)
             under_construction = (
-                code.co_name in CONSTRUCTORS and code.co_argcount and at > 0
+                code.co_name in CONSTRUCTORS
+                and code.co_argcount
+                and at > 0
                 and steps[at - 1].opname in _FAST_LOADS
-                and steps[at - 1].argval == code.co_varnames[0])
+                and steps[at - 1].argval == code.co_varnames[0]
+            )
             if not under_construction:
                 self._refuse(f"writes the attribute `{name}`", _KEEP_STATE, line)
 

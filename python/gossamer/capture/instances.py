@@ -15,8 +15,11 @@ from gossamer.capture.tokens import END, METHOD_NAMES, Place, Token, handles
 INSTANCE, HOOKS = Token("instance"), Token("hooks")
 _MODULE_DICTS = (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", "module"))
 _HOOK_DICTS = ("_forward_pre_hooks", "_forward_hooks")
-_HOOK_FLAGS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs",
-               "_forward_hooks_always_called")
+_HOOK_FLAGS = (
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+)
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 # What `nn.Module` itself keeps and what has no part in forward.
 _MODULE_INTERNALS = frozenset(vars(torch.nn.Module())) | {"_flat_weight_refs"}
@@ -36,8 +39,12 @@ def refused(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) 
     if isinstance(value, type):
         walk.class_value(value, True)
         return
-    raise walk.refuse(f"reads {class_facts(type(value)).refusal}",
-                      "capture tensors and plain values instead", parent, name)
+    raise walk.refuse(
+        f"reads {class_facts(type(value)).refusal}",
+        "capture tensors and plain values instead",
+        parent,
+        name,
+    )
 
 
 @handles(kind="library")
@@ -77,8 +84,9 @@ def class_(walk: Walk, value: type, parent: Place | None, kind: str, name: Any) 
     walk.class_value(value, True)
 
 
-def instance(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any,
-             bound: bool = False) -> None:
+def instance(
+    walk: Walk, value: Any, parent: Place | None, kind: str, name: Any, bound: bool = False
+) -> None:
     """Writes the attributes of an object that reached code names.
 
     `bound`: it is here as the object of a bound method, so its special methods and hooks count only
@@ -121,8 +129,9 @@ def _all_attributes(walk: Walk, variables: dict, place: Place | None) -> None:
     walk.out.append(END)
 
 
-def _module_state(walk: Walk, module: Any, place: Place | None, whole: bool,
-                  everything: bool) -> None:
+def _module_state(
+    walk: Walk, module: Any, place: Place | None, whole: bool, everything: bool
+) -> None:
     """Writes what an nn.Module keeps in its own dicts; without `whole` only what is named."""
     variables, names = module.__dict__, walk.names
     for key, kind in _MODULE_DICTS:
@@ -142,8 +151,13 @@ def _module_state(walk: Walk, module: Any, place: Place | None, whole: bool,
 
 def _hooks(walk: Walk, variables: dict, place: Place | None) -> None:
     global_hooks = torch_module._global_forward_pre_hooks or torch_module._global_forward_hooks
-    if not (variables["_forward_hooks"] or variables["_forward_pre_hooks"] or global_hooks
-            or variables["_backward_hooks"] or variables["_backward_pre_hooks"]):
+    if not (
+        variables["_forward_hooks"]
+        or variables["_forward_pre_hooks"]
+        or global_hooks
+        or variables["_backward_hooks"]
+        or variables["_backward_pre_hooks"]
+    ):
         return
     for key in _BACKWARD_HOOKS:
         if variables[key]:

@@ -18,7 +18,7 @@ class RecordingMode(TorchDispatchMode):
         super().__init__()
         self._recorder = recorder
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: D105
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if not self._recorder.recording:
             return func(*args, **(kwargs or {}))
         return self._recorder.dispatch(func, args, kwargs or {})
@@ -68,11 +68,11 @@ class ApiMode(TorchFunctionMode):
     recorded requires a gradient, so no autograd graph is built and none keeps tensors alive.
     """
 
-    def __init__(self, recorder: Recorder):  # noqa: D107
+    def __init__(self, recorder: Recorder):
         super().__init__()
         self._recorder = recorder
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: D105
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         recorder, kwargs = self._recorder, kwargs or {}
         if not recorder.recording:
             return func(*args, **kwargs)

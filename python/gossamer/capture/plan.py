@@ -79,11 +79,12 @@ class Plan:
         session = self._session
         calls = tuple(step.call.kind for step in self.dag.steps)
         reason = "first program" if not session.programs else "another function or feature shape"
-        if program is not None and program.options.differentiate:
-            reason = f"training: {program.options.differentiate}"
+        differentiate = program.options.differentiate if program is not None else ""
+        entry = {"": "forward", "forward": "training forward"}.get(differentiate, "backward")
         seconds = program.seconds if program is not None else 0.0
         cached = program.cached if program is not None else False
-        compilation = Compilation(reason, calls, seconds, cached)
+        mode = "whole" if self._required else "region"
+        compilation = Compilation(reason, calls, seconds, cached, entry, mode)
         lines = frozenset(
             node.meta["loc"]
             for step in self.dag.steps

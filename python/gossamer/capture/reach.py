@@ -110,8 +110,21 @@ class Walk:
         newly_pinned: ids met again without a place after they had one.
     """
 
-    __slots__ = ("escapes", "floats", "memo", "names", "newly_pinned", "objects", "out", "pinned",
-                 "places", "reached", "scope", "tensors", "traced")
+    __slots__ = (
+        "escapes",
+        "floats",
+        "memo",
+        "names",
+        "newly_pinned",
+        "objects",
+        "out",
+        "pinned",
+        "places",
+        "reached",
+        "scope",
+        "tensors",
+        "traced",
+    )
 
     def __init__(self, scope: Scope, pinned: frozenset[int], traced: bool) -> None:
         """A walk with the names of `scope`, where the ids in `pinned` can't be substituted."""
@@ -157,8 +170,9 @@ class Walk:
             self.newly_pinned.add(key)
         return False
 
-    def variable(self, owner: Any, key: int | tuple, value: Any, parent: Place | None, kind: str,
-                 name: Any) -> None:
+    def variable(
+        self, owner: Any, key: int | tuple, value: Any, parent: Place | None, kind: str, name: Any
+    ) -> None:
         """Writes the value of a variable that several functions may share.
 
         Containers are told apart by identity, but a float has none: its variable stands for it.
@@ -191,8 +205,14 @@ class Walk:
             problem = facts.problem
             raise CannotSnapshot(problem.reason, problem.remedy, (), facts.file, problem.line)
 
-    def function(self, function: types.FunctionType, parent: Place | None, kind: str, name: Any,
-                 method: bool = False) -> None:
+    def function(
+        self,
+        function: types.FunctionType,
+        parent: Place | None,
+        kind: str,
+        name: Any,
+        method: bool = False,
+    ) -> None:
         """Writes a Python function: its code, and all that the code can reach from it."""
         variables = function.__globals__
         module = variables.get("__name__")
@@ -252,8 +272,9 @@ class Walk:
         else:
             self.variable(cell, id(cell), value, place, "cell", use.name)
 
-    def _global(self, function: types.FunctionType, variables: dict, use: Use,
-                place: Place | None) -> None:
+    def _global(
+        self, function: types.FunctionType, variables: dict, use: Use, place: Place | None
+    ) -> None:
         name = use.name
         value = variables.get(name, MISSING)
         if value is MISSING:
@@ -273,8 +294,12 @@ class Walk:
         parts = name.split(".")
         module = sys.modules.get(name), sys.modules.get(parts[0])
         if None in module:
-            raise self.refuse(f"imports `{name}`, which is not loaded", "import it at the top of "
-                              "the file", None, name)
+            raise self.refuse(
+                f"imports `{name}`, which is not loaded",
+                "import it at the top of the file",
+                None,
+                name,
+            )
         for each in module:
             self.module(each, Use(name, (), True), None, "import")
 
@@ -282,8 +307,13 @@ class Walk:
         for write in facts.writes:
             if isinstance(_target(function, write), _CONTAINERS):
                 target = ".".join((write.root, *write.chain))
-                raise CannotSnapshot(f"{write.what} `{target}`, which outlives the call",
-                                     "return the value instead", (), facts.file, write.line)
+                raise CannotSnapshot(
+                    f"{write.what} `{target}`, which outlives the call",
+                    "return the value instead",
+                    (),
+                    facts.file,
+                    write.line,
+                )
 
     # --- modules, classes, instances ----------------------------------------------------------
 
@@ -299,8 +329,9 @@ class Walk:
         if use.bare:
             self._whole_module(module, use, place)
 
-    def _module_attribute(self, module: types.ModuleType, chain: tuple[str, ...],
-                          parent: Place | None) -> None:
+    def _module_attribute(
+        self, module: types.ModuleType, chain: tuple[str, ...], parent: Place | None
+    ) -> None:
         library = is_library(module.__name__)
         if not library:
             parent = self._module_place(module, parent)
@@ -308,8 +339,12 @@ class Walk:
         value = getattr(module, name, MISSING) if library else vars(module).get(name, MISSING)
         if value is MISSING:
             if "__getattr__" in vars(module):
-                raise self.refuse(f"`{module.__name__}.{name}` is computed by the module's "
-                                  "`__getattr__`", "import the name itself", None, name)
+                raise self.refuse(
+                    f"`{module.__name__}.{name}` is computed by the module's `__getattr__`",
+                    "import the name itself",
+                    None,
+                    name,
+                )
             self.out.append(MISSING)
         elif type(value) is types.ModuleType:
             use = Use(name, (rest,) if rest else (), not rest)
@@ -318,8 +353,9 @@ class Walk:
             self.class_value(value, not rest)
         else:
             variables = vars(module)
-            self.variable(variables, (id(variables), name), value,
-                          None if library else parent, "attr", name)
+            self.variable(
+                variables, (id(variables), name), value, None if library else parent, "attr", name
+            )
 
     def _module_place(self, module: types.ModuleType, place: Place | None) -> Place | None:
         """The one place of a user's module, however often and by whatever name it is used."""
@@ -335,8 +371,12 @@ class Walk:
     def _whole_module(self, module: types.ModuleType, use: Use, place: Place | None) -> None:
         library = is_library(module.__name__)
         if self.names is _EVERY_NAME and not library:
-            raise self.refuse(f"reads attributes of the module `{module.__name__}` by computed "
-                              "names", "name them in the code", None, use.name)
+            raise self.refuse(
+                f"reads attributes of the module `{module.__name__}` by computed names",
+                "name them in the code",
+                None,
+                use.name,
+            )
         names = self.scope.names
         for name in [name for name in vars(module) if name in names]:
             if library:
@@ -348,13 +388,19 @@ class Walk:
 
     def _refuse_impure(self, module: types.ModuleType, name: str) -> None:
         value = vars(module)[name]
-        reason = (impure_module(value.__name__) if isinstance(value, types.ModuleType)
-                  else impure_function(module.__name__, name) if callable(value) else None)
+        reason = (
+            impure_module(value.__name__)
+            if isinstance(value, types.ModuleType)
+            else impure_function(module.__name__, name)
+            if callable(value)
+            else None
+        )
         if reason is not None and name in self.scope.names:
             raise self.refuse(reason, REMEDY, None, name)
 
-    def library(self, obj: Any, module: str | None, name: str, parent: Place | None,
-                at: Any) -> None:
+    def library(
+        self, obj: Any, module: str | None, name: str, parent: Place | None, at: Any
+    ) -> None:
         """Writes a function of a library by identity, or refuses one that isn't pure."""
         if (reason := impure_function(module, name)) is not None:
             raise self.refuse(reason, REMEDY, parent, at)
@@ -367,13 +413,17 @@ class Walk:
             if facts.kind == "refused" and not issubclass(cls, BaseException):
                 raise self.refuse(facts.refusal, REMEDY, None, cls.__name__)
             if issubclass(cls, torch.autograd.Function):
-                raise self.refuse(f"`{facts.name}` has a hand-written derivative",
-                                  "write it with torch operations", None, cls.__name__)
+                raise self.refuse(
+                    f"`{facts.name}` has a hand-written derivative",
+                    "write it with torch operations",
+                    None,
+                    cls.__name__,
+                )
         elif (reason := impure_module(cls.__module__)) is not None:
             raise self.refuse(reason, REMEDY, None, cls.__name__)
         elif cls.__module__ == "builtins" and not (
-                cls.__name__ in PURE_BUILTINS or issubclass(cls, BaseException)
-                or cls is object):
+            cls.__name__ in PURE_BUILTINS or issubclass(cls, BaseException) or cls is object
+        ):
             raise self.refuse(f"uses `{cls.__name__}`", REMEDY, None, cls.__name__)
         self.out += (CLASS, facts)
         if facts.kind == "enum":
@@ -405,8 +455,9 @@ class Walk:
                 if name in _NEVER_READ:
                     continue
                 if name[:2] == "__" == name[-2:]:
-                    wanted = (constructs if name in CONSTRUCTORS
-                              else special and self._is_implicit(name))
+                    wanted = (
+                        constructs if name in CONSTRUCTORS else special and self._is_implicit(name)
+                    )
                     wanted = wanted or name in _ATTRIBUTE_ACCESS or name in self.scope.names
                 else:
                     wanted = name in names or (special and name in METHOD_NAMES)
@@ -470,4 +521,3 @@ def follow(value: Any, chain: Iterable[str]) -> Any:
             return None
         value = variables[name]
     return value
-

@@ -19,8 +19,14 @@ class CannotSnapshot(GossamerError):
     it), ``remedy`` (what to write instead).
     """
 
-    def __init__(self, reason: str, remedy: str, names: tuple[str, ...] = (),
-                 file: str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        remedy: str,
+        names: tuple[str, ...] = (),
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
         """`names` are those by which the value was reached; they lead to the line later."""
         super().__init__(reason)
         self.reason = reason

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gossamer import dgl_bridge
 from gossamer.borrow import from_dgl, is_dgl_graph
-from gossamer.capture.call import ColumnSpec, Dag, InputSpec, Produced, Step
+from gossamer.capture.call import CapturedCall, ColumnSpec, Dag, InputSpec, Produced, Step
 from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
@@ -175,6 +175,10 @@ class Region:
         captured = self._session.capture(site)
         if isinstance(captured, Fallback):
             return captured
+        if any(spec.kind == "ids" for spec in captured.call.inputs) and _has_original_ids(relation):
+            reason = "ids are asked for on a graph that holds those of another graph"
+            place = _place_of(captured.call)
+            return Fallback(*place, reason, "read them from a field of your own", kind)
         sources = [_source(spec, relation, captured) for spec in captured.call.inputs]
         versions = [version_of(source) for source in sources]
         return RecordedCall(captured, relation.structure, sources, versions)
@@ -339,8 +343,17 @@ def plain_functions(message: Any, reduce: Any, apply: Callable | None) -> tuple[
     return (plain_message(message), reduce, apply), ((builtin.out_field, builtin.empty),)
 
 
+def _has_original_ids(relation: Relation) -> bool:
+    """Whether ids that functions see are fields, as in sampled blocks and subgraphs."""
+    return any("_ID" in frame for frame in (relation.src, relation.dst, relation.edges))
+
+
 def _first_place(call: RecordedCall) -> tuple[str, int]:
-    for node in call.captured.call.graph.nodes:
+    return _place_of(call.captured.call)
+
+
+def _place_of(call: CapturedCall) -> tuple[str, int]:
+    for node in call.graph.nodes:
         if node.meta.get("loc"):
             return node.meta["loc"]
     return ("<unknown>", 0)

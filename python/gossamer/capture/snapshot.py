@@ -18,6 +18,7 @@ are not reached by names: grad mode, autocast, torch's default dtype and device.
 from __future__ import annotations
 
 import functools
+import os
 import struct
 import types
 from collections.abc import Hashable
@@ -93,10 +94,12 @@ class Snapshot:
             now = _snapshot(udf, self._scope, self._traced)
         except CannotSnapshot:
             return False
-        return (now.key == self.key and now.float_bits == self.float_bits
-                and len(now.tensors) == len(self.tensors)
-                and all(a.tensor is b.tensor
-                        for a, b in zip(now.tensors, self.tensors, strict=True)))
+        return (
+            now.key == self.key
+            and now.float_bits == self.float_bits
+            and len(now.tensors) == len(self.tensors)
+            and all(a.tensor is b.tensor for a, b in zip(now.tensors, self.tensors, strict=True))
+        )
 
 
 def snapshot(udf: Any, traced: bool = False) -> Snapshot:
@@ -153,8 +156,9 @@ def _walk(udf: Any, scope: Scope, traced: bool) -> Walk:
             _place(refusal, walk, udf)
             raise
         except RecursionError:
-            refusal = CannotSnapshot("reaches values that are nested too deeply",
-                                     "keep them in a flat list")
+            refusal = CannotSnapshot(
+                "reaches values that are nested too deeply", "keep them in a flat list"
+            )
             _place(refusal, walk, udf)
             raise refusal from None
         if not walk.newly_pinned:
@@ -181,13 +185,19 @@ def _root(udf: Any) -> Any:
     return udf.__func__ if type(udf) is types.MethodType else udf
 
 
+def _is_torch(file: str) -> bool:
+    return file.startswith(os.path.dirname(torch.__file__) + os.sep)
+
+
 def _place(refusal: CannotSnapshot, walk: Walk, udf: Any) -> None:
     """Gives `refusal` the place in reached code that names what was found."""
     if refusal.file is not None:
         return
-    for name in refusal.names:
+    # Torch may have wrapped a function of its own: then the user's name of it counts.
+    called = refusal.reason.rpartition("`")[0].rpartition(".")[2]
+    for name in (*refusal.names, called):
         for facts in reversed(walk.reached.keys()):
-            if name in facts.lines:
+            if name in facts.lines and not _is_torch(facts.file):
                 refusal.file, refusal.line = facts.file, facts.lines[name]
                 return
     root = _root(udf)

@@ -47,8 +47,13 @@ def substitute(udf: Any, replacements: Mapping[Path, Any]) -> Any:
     missing = set(replacements) - copier.applied
     if missing:
         path = format_path(next(iter(missing)))
-        raise CannotSnapshot(f"the value at {path} cannot be replaced",
-                             "keep it in a plain attribute, closure, list or dict", (), path, 0)
+        raise CannotSnapshot(
+            f"the value at {path} cannot be replaced",
+            "keep it in a plain attribute, closure, list or dict",
+            (),
+            path,
+            0,
+        )
     return copy
 
 
@@ -60,10 +65,14 @@ class _Copier:
         self.replacements = replacements
         self.applied: set[Path] = set()
         self.done: dict[int, Any] = {}
-        self.tensors = {id(tensor): place for place, tensor in walk.tensors
-                        if place in replacements}
-        self.module_of = {id(vars(each)): each for each in walk.objects
-                          if type(each) is types.ModuleType and self.place(each) is not None}
+        self.tensors = {
+            id(tensor): place for place, tensor in walk.tensors if place in replacements
+        }
+        self.module_of = {
+            id(vars(each)): each
+            for each in walk.objects
+            if type(each) is types.ModuleType and self.place(each) is not None
+        }
 
     def place(self, obj: Any) -> Place | None:
         """Where `obj` was met, or None when it must stay itself."""
@@ -101,7 +110,12 @@ class _Copier:
             return obj
         copier = _COPIERS.get(type(obj))
         if copier is None and class_facts(type(obj)).kind in (
-                "instance", "library", "module", "library module", "graph module"):
+            "instance",
+            "library",
+            "module",
+            "library module",
+            "graph module",
+        ):
             copier = _instance
         if copier is None:
             return obj
@@ -140,18 +154,23 @@ class _Copier:
 def _function(copier: _Copier, function: types.FunctionType, place: Place) -> Any:
     closure = function.__closure__
     cells = None if closure is None else tuple(copier.cell(cell) for cell in closure)
-    copy = types.FunctionType(function.__code__, copier.variables(function.__globals__),
-                              function.__name__, None, cells)
+    copy = types.FunctionType(
+        function.__code__, copier.variables(function.__globals__), function.__name__, None, cells
+    )
     # A recursive function was copied on the way, through its own cell or global.
     if id(function) in copier.done:
         return copier.done[id(function)]
     copier.done[id(function)] = copy
     if function.__defaults__:
-        copy.__defaults__ = tuple(copier.at(value, place, "default", index)
-                                  for index, value in enumerate(function.__defaults__))
+        copy.__defaults__ = tuple(
+            copier.at(value, place, "default", index)
+            for index, value in enumerate(function.__defaults__)
+        )
     if function.__kwdefaults__:
-        copy.__kwdefaults__ = {key: copier.at(value, place, "kwdefault", key)
-                               for key, value in function.__kwdefaults__.items()}
+        copy.__kwdefaults__ = {
+            key: copier.at(value, place, "kwdefault", key)
+            for key, value in function.__kwdefaults__.items()
+        }
     for key, value in function.__dict__.items():
         copy.__dict__[key] = copier.at(value, place, "attr", key)
     copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
@@ -163,10 +182,12 @@ def _method(copier: _Copier, method: types.MethodType, place: Place) -> Any:
 
 
 def _partial(copier: _Copier, partial: functools.partial, place: Place) -> Any:
-    arguments = [copier.at(value, place, "argument", index)
-                 for index, value in enumerate(partial.args)]
-    keywords = {key: copier.at(value, place, "keyword", key)
-                for key, value in partial.keywords.items()}
+    arguments = [
+        copier.at(value, place, "argument", index) for index, value in enumerate(partial.args)
+    ]
+    keywords = {
+        key: copier.at(value, place, "keyword", key) for key, value in partial.keywords.items()
+    }
     return functools.partial(copier.copy(partial.func), *arguments, **keywords)
 
 
@@ -181,7 +202,8 @@ def _tuple(copier: _Copier, values: tuple, place: Place) -> Any:
 
 def _sequence(copier: _Copier, values: Any, place: Place) -> Any:
     copier.done[id(values)] = copy = (
-        [] if type(values) is list else collections.deque(maxlen=values.maxlen))
+        [] if type(values) is list else collections.deque(maxlen=values.maxlen)
+    )
     copy.extend([copier.at(value, place, "item", index) for index, value in enumerate(values)])
     return copy
 
@@ -218,8 +240,13 @@ def _instance(copier: _Copier, instance: Any, place: Place) -> Any:
             item = dict.__getitem__(instance, key)
             dict.__setitem__(copy, key, copier.at(item, place, "item", key))
     elif facts.content is list:
-        list.extend(copy, [copier.at(item, place, "item", index)
-                           for index, item in enumerate(list.__iter__(instance))])
+        list.extend(
+            copy,
+            [
+                copier.at(item, place, "item", index)
+                for index, item in enumerate(list.__iter__(instance))
+            ],
+        )
     elif facts.content is set:
         set.update(copy, set.__iter__(instance))
     return copy

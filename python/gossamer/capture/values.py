@@ -27,8 +27,21 @@ _LARGEST_ARRAY = 1000
 
 # --- plain values ---------------------------------------------------------------------------------
 
-@handles(int, str, bool, bytes, type(None), type(Ellipsis), type(NotImplemented), torch.dtype,
-         torch.device, torch.Size, torch.layout, torch.memory_format)
+
+@handles(
+    int,
+    str,
+    bool,
+    bytes,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    torch.layout,
+    torch.memory_format,
+)
 def scalar(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
     """A hashable value whose equality, within its type, is sameness."""
     walk.out += (type(value), value)
@@ -153,13 +166,18 @@ def numpy_value(walk: Walk, value: Any, parent: Place | None, kind: str, name: A
     if value.dtype.hasobject:
         raise walk.refuse("reads a numpy array of objects", "use a list", parent, name)
     if value.size > _LARGEST_ARRAY:
-        raise walk.refuse(f"reads a numpy array of {value.size} elements",
-                          "make it a tensor, which is an input", parent, name)
+        raise walk.refuse(
+            f"reads a numpy array of {value.size} elements",
+            "make it a tensor, which is an input",
+            parent,
+            name,
+        )
     if isinstance(value, numpy.generic) or walk.enter(id(value), value, None, kind, name):
         walk.out += (type(value), repr(value.dtype), value.shape, value.tobytes())
 
 
 # --- tensors --------------------------------------------------------------------------------------
+
 
 @handles(torch.Tensor, torch.nn.Parameter)
 def tensor(walk: Walk, value: torch.Tensor, parent: Place | None, kind: str, name: Any) -> None:
@@ -174,11 +192,19 @@ def tensor(walk: Walk, value: torch.Tensor, parent: Place | None, kind: str, nam
     walk.places.append(place)
     walk.objects.append(value)
     if value.layout is not torch.strided:
-        raise walk.refuse(f"reads a tensor of layout {value.layout}", "use a dense tensor", parent,
-                          name)
+        raise walk.refuse(
+            f"reads a tensor of layout {value.layout}", "use a dense tensor", parent, name
+        )
     walk.tensors.append((place, value))
-    walk.out += (TENSOR, type(value), value.dtype, value.device, value.shape, value.requires_grad,
-                 None if value.is_contiguous() else value.stride())
+    walk.out += (
+        TENSOR,
+        type(value),
+        value.dtype,
+        value.device,
+        value.shape,
+        value.requires_grad,
+        None if value.is_contiguous() else value.stride(),
+    )
     if value.__dict__:
         walk.out.append(ATTRIBUTES)
         walk.attributes(value.__dict__, None)
@@ -188,8 +214,12 @@ def tensor(walk: Walk, value: torch.Tensor, parent: Place | None, kind: str, nam
 def tensor_subclass(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
     """A subclass of Tensor: only the fake tensors that the tracer puts in are known."""
     if not walk.traced:
-        raise walk.refuse(f"reads a `{type(value).__name__}`, a subclass of Tensor",
-                          "use a plain tensor", parent, name)
+        raise walk.refuse(
+            f"reads a `{type(value).__name__}`, a subclass of Tensor",
+            "use a plain tensor",
+            parent,
+            name,
+        )
     if walk.enter(id(value), value, parent, kind, name):
         walk.tensors.append((walk.places[-1], value))
         walk.out += (TENSOR, type(value))
@@ -204,6 +234,7 @@ def symbol(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -
 
 
 # --- callables ------------------------------------------------------------------------------------
+
 
 @handles(types.FunctionType)
 def function(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
@@ -238,8 +269,13 @@ def _check_self_writes(owner: Any, code: types.FunctionType) -> None:
     for write in facts.writes:
         if write.kind == "self" and isinstance(follow(owner, write.chain), list | dict | set):
             target = ".".join((write.root, *write.chain))
-            raise CannotSnapshot(f"{write.what} `{target}`, which outlives the call",
-                                 "return the value instead", (), facts.file, write.line)
+            raise CannotSnapshot(
+                f"{write.what} `{target}`, which outlives the call",
+                "return the value instead",
+                (),
+                facts.file,
+                write.line,
+            )
 
 
 @handles(functools.partial)
@@ -270,10 +306,23 @@ def builtin(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) 
         walk.value(owner, None, "self", name)
 
 
-@handles(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
-         types.GetSetDescriptorType, numpy.ufunc, type(numpy.sum), torch._ops.OpOverload,
-         torch._ops.OpOverloadPacket, torch.jit.ScriptFunction, torch.finfo, torch.iinfo,
-         type(functools.reduce), typing.TypeVar, types.GenericAlias, types.UnionType)
+@handles(
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    numpy.ufunc,
+    type(numpy.sum),
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+    torch.jit.ScriptFunction,
+    torch.finfo,
+    torch.iinfo,
+    type(functools.reduce),
+    typing.TypeVar,
+    types.GenericAlias,
+    types.UnionType,
+)
 def by_identity(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
     """An object of a library that never changes."""
     if type(value) is types.BuiltinFunctionType:
@@ -288,9 +337,25 @@ def python_module(walk: Walk, value: Any, parent: Place | None, kind: str, name:
     walk.module(value, Use(str(name), (), True), None, kind)
 
 
-@handles(types.GeneratorType, types.CoroutineType, itertools.count, itertools.cycle, zip, map,
-         filter, enumerate, type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))))
+@handles(
+    types.GeneratorType,
+    types.CoroutineType,
+    itertools.count,
+    itertools.cycle,
+    zip,
+    map,
+    filter,
+    enumerate,
+    type(iter([])),
+    type(iter(())),
+    type(iter({})),
+    type(iter(range(0))),
+)
 def iterator(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
     """An iterator changes with each use."""
-    raise walk.refuse(f"reads a `{type(value).__name__}`, which changes with each use",
-                      "make a list of it", parent, name)
+    raise walk.refuse(
+        f"reads a `{type(value).__name__}`, which changes with each use",
+        "make a list of it",
+        parent,
+        name,
+    )

@@ -232,8 +232,17 @@ class _LaterField:
 class LaterColumn:
     """A deferred column: see `gossamer.frame.Deferred`."""
 
-    __slots__ = ("_field", "_grad", "_structures", "_tensor", "_tensors", "_versions", "device",
-                 "dtype", "shape")
+    __slots__ = (
+        "_field",
+        "_grad",
+        "_structures",
+        "_tensor",
+        "_tensors",
+        "_versions",
+        "device",
+        "dtype",
+        "shape",
+    )
 
     def __init__(self, field: _LaterField, structures: list[Structure], tensors: list[Tensor]):
         self._field = field

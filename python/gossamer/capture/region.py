@@ -45,7 +45,7 @@ class RecordedCall:
 class DeferredColumn:
     """An edge field that is computed when first read, or inside the program that needs it."""
 
-    __slots__ = ("_region", "_tensor", "call", "device", "dtype", "field", "shape")
+    __slots__ = ("_grad", "_region", "_tensor", "call", "device", "dtype", "field", "shape")
 
     def __init__(self, region: Region, call: RecordedCall, field: str) -> None:
         output = _output(call, field)
@@ -56,6 +56,7 @@ class DeferredColumn:
         self.field = field
         self._region = region
         self._tensor: Tensor | None = None
+        self._grad = torch.is_grad_enabled()
 
     @property
     def tensor(self) -> Tensor | None:
@@ -69,7 +70,8 @@ class DeferredColumn:
             StaleFieldError: an input was changed in place since the graph call.
         """
         if self._tensor is None:
-            self._tensor = self._region.compute(self.call, [self.field])[0]
+            with torch.set_grad_enabled(self._grad):
+                self._tensor = self._region.compute(self.call, [self.field])[0]
         return self._tensor
 
 

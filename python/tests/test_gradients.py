@@ -249,3 +249,26 @@ def test_isolated_nodes_do_not_spoil_gradients(kind):
         for right, mine in zip(*found, strict=True):
             assert torch.isfinite(right).all()
             _assert_close(mine, right)
+
+
+def test_outputs_carry_gradients_as_in_eager():
+    """Detached outputs have none, and what only an unused output needs gets None."""
+
+    def reduce(nodes):
+        m = nodes.mailbox["m"]
+        return {"a": m.sum(1).detach(), "b": m.mean(1), "c": nodes.mailbox["w"].sum(1)}
+
+    def layer(g, x, w):
+        with g.local_scope():
+            g.ndata["h"], g.edata["w"] = x, w
+            g.update_all(lambda edges: {"m": edges.src["h"], "w": edges.data["w"]}, reduce)
+            return g.ndata["a"], g.ndata["b"], g.ndata["c"]
+
+    fast, g = gs.compile(layer, fallback="error"), _graph()
+    for _ in range(2):
+        x, w = _rows().requires_grad_(), torch.randn(40, 2, dtype=DTYPE).requires_grad_()
+        out = fast(g, x, w)
+        assert [o.requires_grad for o in out] == [False, True, True]
+        dx, dw = torch.autograd.grad(out[2].sum(), [x, w], allow_unused=True)
+        assert dx is None
+        assert dw is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -264,3 +265,42 @@ def test_shapes_and_dtypes_that_change():
             expected, actual = call(layer, make_graph(), h), call(fast, make_graph(), h)
             assert actual["out"].dtype == expected["out"].dtype
             torch.testing.assert_close(actual["out"], expected["out"], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda k: k if isinstance(k, float) else 0.0,
+        lambda k: {float: 2.0, int: 3.0}[type(k)] * k,
+        lambda k: len(str(k)) * k,
+        lambda k: len(f"{k}") * k,
+        lambda k: len("%s" % k) * k,  # noqa: UP031
+    ],
+    ids=["isinstance", "type", "str", "f-string", "percent"],
+)
+def test_a_varying_float_whose_type_or_text_is_asked_for(look):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = 4.0
+
+        def forward(self, g, h):
+            with g.local_scope():
+                g.ndata["h"] = h
+                factor = self.scale
+                g.update_all(lambda edges: {"m": edges.src["h"] * look(factor)}, mail_sum)
+                return g.ndata["o"]
+
+    def halve(model, _):
+        model.scale /= 2
+
+    assert_twins(Scaled(), H, calls=5, change=halve)
+
+
+def test_a_namespace_in_a_closure():
+    import types
+
+    space = types.SimpleNamespace(scale=3.0)
+    layer = once(lambda edges: {"m": edges.src["h"] * space.scale}, mail_sum)
+    fast = gs.compile(layer, fallback="error")
+    torch.testing.assert_close(fast(make_graph(), H), layer(make_graph(), H))

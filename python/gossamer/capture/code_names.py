@@ -90,7 +90,8 @@ class CodeFacts:
 
     It stands for the code object in keys: it does not keep the code alive, and a key that holds
     it cannot be confused with one of another code object at the same address. `scopes` are those
-    of the last walks that began here, see `reach.py`.
+    of the last walks that began here, see `reach.py`. `inspects`: the code may ask for the type
+    or the text of a number, which a symbol that stands for the number does not have.
     """
 
     file: str
@@ -102,12 +103,42 @@ class CodeFacts:
     writes: tuple[Write, ...]
     problem: Problem | None
     self_escapes: bool
+    inspects: bool
     lines: dict[str, int]
     scopes: list = field(default_factory=list)
 
     def __repr__(self) -> str:
         """Where the code is."""
         return f"<code {self.file}:{self.line}>"
+
+
+#: Names that code which asks for the type or the text of a value uses.
+_INSPECTIONS = frozenset(
+    [
+        "isinstance",
+        "issubclass",
+        "type",
+        "hasattr",
+        "callable",
+        "str",
+        "repr",
+        "format",
+        "ascii",
+        "bytes",
+        "hash",
+        "id",
+        "vars",
+        "dir",
+        "__class__",
+        "__dict__",
+        "__name__",
+        "__str__",
+        "__repr__",
+        "__format__",
+        "__hash__",
+        "singledispatch",
+    ]
+)
 
 
 class _Scan:
@@ -123,8 +154,10 @@ class _Scan:
         self.writes: list[Write] = []
         self.problem: Problem | None = None
         self.self_escapes = False
+        self.inspects = False
         self.lines: dict[str, int] = {}
         self._scan(code, frozenset())
+        self.inspects |= not _INSPECTIONS.isdisjoint(self.names)
 
     def facts(self) -> CodeFacts:
         return CodeFacts(
@@ -137,6 +170,7 @@ class _Scan:
             tuple(self.writes),
             self.problem,
             self.self_escapes,
+            self.inspects,
             self.lines,
         )
 
@@ -155,6 +189,7 @@ class _Scan:
         for constant in constants:
             if isinstance(constant, str):
                 self.names.add(constant)
+                self.inspects |= "%" in constant
             elif isinstance(constant, tuple | frozenset):
                 self._constants(constant, owned)
             elif isinstance(constant, CodeType):
@@ -162,6 +197,7 @@ class _Scan:
 
     def _step(self, code: CodeType, owned: frozenset[str], steps: list, at: int, line: int) -> None:
         op, arg = steps[at].opname, steps[at].argval
+        self.inspects |= op.startswith(("FORMAT_", "MATCH_"))
         if op in _GLOBAL_LOADS:
             self._named(arg, line)
             self._use(self.globals.setdefault(arg, Use(arg)), "global", steps, at, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
 
 import torch
@@ -11,7 +12,7 @@ from gossamer import program as programs
 from gossamer import torch_backend
 from gossamer.capture.call import Dag
 from gossamer.capture.session import ProgramRecord, Session
-from gossamer.capture.training import PlanFunction, Training
+from gossamer.capture.training import PlanFunction, Training, dependencies
 from gossamer.emit import emit
 from gossamer.errors import CompileError
 from gossamer.report import Compilation, Fallback
@@ -44,6 +45,11 @@ class Plan:
             self.program = self._compile(structures)
         if self.program is None:
             self._record(None, "torch")
+
+    @functools.cached_property
+    def dependencies(self) -> list[frozenset[int]]:
+        """For each result, the arguments through which a gradient can flow to it."""
+        return dependencies(self.emitted.function)
 
     def training(self, wrt: tuple[int, ...], structures: Sequence[Structure]) -> Training | None:
         """The programs for gradients of the arguments ``wrt``; None when torch takes them."""

@@ -85,11 +85,15 @@ class Site:
 
 @dataclass(frozen=True)
 class Reached:
-    """What the functions of a site reach: a key, tensors, and floats by function and path."""
+    """What the functions of a site reach: a key, tensors, and floats by function and path.
+
+    With ``inspects`` no float may become a run-time scalar: see ``CodeFacts``.
+    """
 
     key: Hashable
     tensors: list[Tensor]
     floats: dict[tuple[int, Hashable], float]
+    inspects: bool = False
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,7 @@ class Session:
         warnings.warn(FallbackWarning(fallback), stacklevel=2)
 
     def _specialise(self, entry: _Entry, site: Site, reached: Reached) -> _Variant | Fallback:
-        varying = _varying(entry.variants, reached.floats)
+        varying = () if reached.inspects else _varying(entry.variants, reached.floats)
         attempts = [varying, ()] if varying else [()]
         for scalars in attempts:
             if len(entry.variants) >= MAX_VARIANTS:
@@ -241,18 +245,20 @@ def _reach(functions: tuple[Callable | None, ...]) -> Reached:
     keys: list[Hashable] = []
     tensors: dict[int, Tensor] = {}
     floats: dict[tuple[int, Hashable], float] = {}
+    inspects = False
     for index, function in enumerate(functions):
         if function is None:
             keys.append(None)
             continue
         snap = snapshot(function)
+        inspects |= snap.inspects
         keys.append(snap.key)
         for lifted in snap.tensors:
             tensors.setdefault(id(lifted.tensor), lifted.tensor)
         positions = {identity: i for i, identity in enumerate(tensors)}
         keys.append(tuple(positions[id(lifted.tensor)] for lifted in snap.tensors))
         floats.update({(index, path): value for path, value in snap.floats})
-    return Reached(tuple(keys), list(tensors.values()), floats)
+    return Reached(tuple(keys), list(tensors.values()), floats, inspects)
 
 
 def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCall:

@@ -68,15 +68,17 @@ class Snapshot:
         key: equal keys and equal `float_bits` mean the same behaviour, up to values of `tensors`.
         tensors: every tensor that the code can reach, once each, in the order of the walk.
         floats: ``(path, value)`` of the floats that `substitute` can replace.
+        inspects: the code may ask for the type or the text of a float, so none can be a symbol.
     """
 
-    __slots__ = ("_scope", "_traced", "floats", "key", "tensors")
+    __slots__ = ("_scope", "_traced", "floats", "inspects", "key", "tensors")
 
     def __init__(self, walk: Walk) -> None:
         """What `walk` found."""
         self.key: Hashable = tuple(walk.out)
         self.tensors = [Lifted(place, tensor) for place, tensor in walk.tensors]
         self.floats = walk.floats
+        self.inspects = any(facts.inspects for facts in walk.reached if not _is_torch(facts.file))
         self._scope = walk.scope
         self._traced = walk.traced
 

@@ -219,19 +219,30 @@ def _plain(copier: _Copier, value: Any, place: Place) -> Any:
     return type(value)(value)
 
 
+def _blank(cls: type, content: type | None) -> Any:
+    """An instance without state, made without the class's own code."""
+    try:
+        return (content or object).__new__(cls)
+    except TypeError as error:
+        raise CannotSnapshot(
+            f"reads a `{cls.__qualname__}`, which cannot be copied ({error})",
+            "capture what you read of it in variables",
+        ) from None
+
+
 def _instance(copier: _Copier, instance: Any, place: Place) -> Any:
     cls = type(instance)
     facts = class_facts(cls)
     if facts.content is tuple:
         copy = tuple.__new__(cls, _tuple(copier, tuple(tuple.__iter__(instance)), place))
     elif facts.content in (None, dict, list, set):
-        copy = (facts.content or object).__new__(cls)
+        copy = cls.__new__(cls) if cls is types.SimpleNamespace else _blank(cls, facts.content)
     else:
         return instance
     copier.done[id(instance)] = copy
     for name, value in getattr(instance, "__dict__", {}).items():
         copy.__dict__[name] = _attribute(copier, instance, name, value, place)
-    for slot in facts.slots:
+    for slot in (slot for slot in facts.slots if slot != "__dict__"):
         if hasattr(instance, slot):
             # A frozen class refuses ordinary assignment.
             object.__setattr__(copy, slot, copier.at(getattr(instance, slot), place, "attr", slot))

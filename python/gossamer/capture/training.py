@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from gossamer.emit.ir import DETACH, Function
 from gossamer.structure import Structure
 
 if TYPE_CHECKING:
@@ -34,6 +35,17 @@ class Training:
     wrt: tuple[int, ...]
 
 
+def dependencies(function: Function) -> list[frozenset[int]]:
+    """For each result, the numbers of the arguments through which a gradient can flow to it."""
+    reached: dict[int, frozenset[int]] = {
+        id(argument): frozenset([number]) for number, argument in enumerate(function.arguments)
+    }
+    for op in function.ops:
+        found = frozenset().union(*(reached[id(operand)] for operand in op.operands))
+        reached[id(op.result)] = frozenset() if op.name == DETACH else found
+    return [reached[id(result)] for result in function.results]
+
+
 class PlanFunction(torch.autograd.Function):
     """A plan as one node of the autograd graph."""
 
@@ -52,7 +64,13 @@ class PlanFunction(torch.autograd.Function):
         ctx.plan, ctx.structures, ctx.training = plan, structures, training
         ctx.count = len(tensors)
         ctx.save_for_backward(*tensors, *saved)
-        ctx.mark_non_differentiable(*(o for o in outputs if not o.is_floating_point()))
+        ctx.mark_non_differentiable(
+            *(
+                output
+                for output, numbers in zip(outputs, plan.dependencies, strict=True)
+                if not output.is_floating_point() or numbers.isdisjoint(wrt)
+            )
+        )
         ctx.shapes = [(o.shape, o.dtype) for o in outputs]
         ctx.set_materialize_grads(False)
         return tuple(outputs)
@@ -61,6 +79,8 @@ class PlanFunction(torch.autograd.Function):
     def backward(ctx, *grads: Tensor | None):
         """Gradients of the tensors that need one."""
         needed = ctx.needs_input_grad[2:]
+        used = [n for g, n in zip(grads, ctx.plan.dependencies, strict=True) if g is not None]
+        flows = frozenset().union(*used)
         kept = ctx.saved_tensors  # once: checkpointing computes them again at each access
         tensors, saved = kept[: ctx.count], kept[ctx.count :]
         if all(grad is None for grad in grads):
@@ -75,7 +95,8 @@ class PlanFunction(torch.autograd.Function):
             ]
             inputs = [*tensors, *saved, *given]
             found = iter(ctx.training.backward.run(ctx.structures, inputs))
-        return (None, None, *(next(found) if need else None for need in needed))
+        given = [next(found) if need else None for need in needed]
+        return (None, None, *(g if number in flows else None for number, g in enumerate(given)))
 
 
 def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):

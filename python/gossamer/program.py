@@ -42,7 +42,15 @@ class Program:
     seconds: float
     cached: bool
     needs: tuple[native.GraphNeeds, ...]
+    last_sizes: Sequence[int] = ()
     _texts: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, kind: str, graph: int) -> int | None:
+        """How many rows of a kind the last call's graph had; None before the first call."""
+        if kind == "none":
+            return 1
+        place = 5 * graph + {"src": 0, "dst": 1, "node": 1, "edges": 2}[kind]
+        return self.last_sizes[place] if place < len(self.last_sizes) else None
 
     def text(self, stage: str) -> str:
         """The IR of one stage, made again on demand."""
@@ -69,6 +77,7 @@ class Program:
             arguments = _arguments(structure, needs)
             graph += arguments.arrays
             sizes += arguments.sizes
+        self.last_sizes = sizes
         return native.ops().run(self.code, graph, inputs, sizes)
 
 

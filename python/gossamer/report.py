@@ -56,7 +56,14 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Buffer:
-    """An array that a program makes."""
+    """An array that a program makes.
+
+    Attributes:
+        rows: "src", "dst" (also the nodes of a homogeneous graph), "edges" or "none".
+        shape, dtype: of one row.
+        bytes: of the whole array, on the graph of the program's last call; None before one.
+        lifetime: "output" or "temp". entry: "forward" or "backward".
+    """
 
     rows: str
     shape: tuple[int, ...]
@@ -102,13 +109,13 @@ class Report:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """Every array the programs make; ``bytes`` is None where it depends on the graph."""
+        """Every array the programs make."""
         return [
             Buffer(
-                rows=entry["rows"],
+                rows="dst" if entry["rows"] == "node" else entry["rows"],
                 shape=tuple(entry["shape"]),
                 dtype=entry["dtype"],
-                bytes=entry.get("bytes"),
+                bytes=entry["bytes"],
                 lifetime=entry["lifetime"],
                 entry=entry.get("entry", "forward"),
             )

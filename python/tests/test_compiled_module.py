@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
@@ -95,3 +97,16 @@ def test_the_model_itself_is_untouched():
     call(fast, make_graph(), H)
     assert dict(vars(model)).keys() == before.keys()
     assert type(model) is Model
+
+
+def test_the_report_gives_the_size_of_every_array():
+    model = Model()
+    fast = gs.compile(model, fallback="error")
+    g = make_graph()
+    call(fast, g, H)
+    found = gs.explain(fast).buffers
+    assert found
+    for buffer in found:
+        rows = {"dst": g.num_dst_nodes(), "edges": g.num_edges(), "none": 1}[buffer.rows]
+        item = getattr(torch, buffer.dtype).itemsize
+        assert buffer.bytes == rows * math.prod(buffer.shape) * item

@@ -8,6 +8,7 @@ has, and a float that is seen to vary becomes a run-time scalar of the next capt
 from __future__ import annotations
 
 import functools
+import math
 import struct
 import threading
 import warnings
@@ -145,7 +146,15 @@ class ProgramRecord:
         options = self.program.options
         backward = options is not None and options.differentiate == "backward"
         entry = "backward" if backward else "forward"
-        return [{**buffer, "entry": entry} for buffer in self.program.buffers]
+        return [
+            {**buffer, "entry": entry, "bytes": self._bytes(buffer)}
+            for buffer in self.program.buffers
+        ]
+
+    def _bytes(self, buffer: dict) -> int | None:
+        rows = self.program.rows(buffer["rows"], buffer["graph"])
+        item = getattr(torch, buffer["dtype"]).itemsize
+        return None if rows is None else rows * math.prod(buffer["shape"]) * item
 
     @property
     def remarks(self) -> list[dict]:

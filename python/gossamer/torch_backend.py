@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from gossamer.capture import ops as graph_ops
-from gossamer.capture.call import Dag
-from gossamer.emit import EmittedFunction, emit
+from gossamer.emit import EmittedFunction
 from gossamer.emit.ir import DETACH, Op, Type, Value
 
 
@@ -53,13 +52,6 @@ def run_captured(
     for op in emitted.function.ops:
         values[op.result] = runner.run(op, [values[operand] for operand in op.operands])
     return [values[result] for result in emitted.function.results]
-
-
-def run_dag(
-    dag: Dag, inputs: Mapping[Any, Tensor | float], graphs: Sequence[Edges]
-) -> list[Tensor]:
-    """As `run_captured`, for a sequence that is not emitted yet."""
-    return run_captured(emit(dag), inputs, graphs)
 
 
 def _given(value: Tensor | float, type: Type, device: torch.device | None) -> Tensor:

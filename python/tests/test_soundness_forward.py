@@ -175,3 +175,34 @@ def test_exceptions_in_user_functions_reach_the_caller():
     layer = once(message, mail_sum)
     with pytest.raises(KeyError, match="user's own"):
         gs.compile(layer)(make_graph(), H)
+
+
+def _in_part(call_of_edges, call_of_nodes):
+    """A layer that runs on the edges into three nodes, which keep their ids as fields."""
+
+    def layer(g, h):
+        part = g.in_subgraph([0, 1, 2])
+        assert "_ID" in part.edata
+        part.ndata["h"] = h
+        part.update_all(call_of_edges, call_of_nodes)
+        return part.ndata["o"]
+
+    return layer
+
+
+def test_a_graph_cut_out_of_another_is_compiled():
+    layer = _in_part(copy_h, mail_sum)
+    fast = gs.compile(layer, fallback="error")
+    for _ in range(3):
+        torch.testing.assert_close(fast(make_graph(), H), layer(make_graph(), H))
+    assert set(gs.explain(fast).code_paths.values()) == {"kernel"}
+
+
+def test_original_ids_are_asked_for():
+    def message(edges):
+        return {"m": edges.src["h"] * edges.edges()[2].unsqueeze(1)}
+
+    layer = _in_part(message, mail_sum)
+    fast = gs.compile(layer)
+    with pytest.warns(gs.errors.FallbackWarning, match="ids are asked for"):
+        torch.testing.assert_close(fast(make_graph(), H), layer(make_graph(), H))

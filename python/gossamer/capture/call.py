@@ -140,6 +140,7 @@ class CapturedCall:
             (apply_edges).
         side_writes: edge fields that a message function assigned to `edges.data`; they persist.
         lifted: the lifted tensors read are at these indices of the call's list.
+        asks_ids: a function computes with ids of nodes or edges.
     """
 
     kind: str
@@ -149,6 +150,7 @@ class CapturedCall:
     side_writes: dict[str, OutputSpec]
     homogeneous: bool
     symbols: Symbols
+    asks_ids: bool = field(default=False, kw_only=True)
 
     @property
     def reads(self) -> tuple[tuple[str, str], ...]:

@@ -177,7 +177,7 @@ class Region:
         captured = self._session.capture(site)
         if isinstance(captured, Fallback):
             return captured
-        if any(spec.kind == "ids" for spec in captured.call.inputs) and _has_original_ids(relation):
+        if captured.call.asks_ids and _has_original_ids(relation):
             reason = "ids are asked for on a graph that holds those of another graph"
             place = _place_of(captured.call)
             return Fallback(*place, reason, "read them from a field of your own", kind)

@@ -13,6 +13,7 @@ import functools
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -60,8 +61,8 @@ def trace_call(call: GraphCall) -> CapturedCall:
         trace = CallTrace(call, recorder, sizes)
         with capturing(recorder):
             captured = trace.captured(trace.fields(functions), scalars)
-    emit(single_call(captured))
-    return captured
+    needed = emit(single_call(captured)).inputs
+    return replace(captured, asks_ids=any(spec.kind == "ids" for spec in needed))
 
 
 class Sizes(NamedTuple):

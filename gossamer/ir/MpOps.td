@@ -241,6 +241,36 @@ def Mp_IotaOp : Mp_Op<"iota", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Mp_Seed : Type<
+    CPred<"$_self == ::mlir::RankedTensorType::get({}, "
+          "::mlir::IntegerType::get($_self.getContext(), 64))">,
+    "one i64 without rows">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
+
+def Mp_UniformOp : Mp_Op<"uniform", [Pure]> {
+  let summary = "random numbers from [0, 1), the same for equal seed and stream";
+  let description = [{
+    Element `i` (row-major) of row `r` is a function of `seed`, `stream`, `r` and
+    `i` alone: whatever visits the rows, in whatever order and on however many
+    threads, and however often, finds the same numbers. The row of an edge is
+    its id; a table without rows has row 0.
+
+    ```mlir
+    %u = mp.uniform %seed stream 0 : tensor<?x4x1xf32, #mp.rows<0, edge>>
+    ```
+
+    The numbers are words of Philox4x32-10 (Salmon et al., "Parallel random
+    numbers: as easy as 1, 2, 3", SC 2011) with key `seed` and counter
+    (`i` / 4, low and high half of `r`, `stream`). Word `i % 4` gives an f32 its
+    24 upper bits. An f64 takes 53 bits: counter (`i` / 2, ...), word
+    `2 * (i % 2)`, then the upper bits of the next one.
+  }];
+  let arguments = (ins Mp_Seed:$seed, I32Attr:$stream);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = "$seed `stream` $stream attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Mp_DetachOp : Mp_Op<"detach",
     [Pure, Mp_RowWise, Mp_CopiesOnly, SameOperandsAndResultType]> {
   let summary = "the same values, through which no gradient flows";

@@ -235,6 +235,19 @@ LogicalResult IotaOp::verify() {
   return success();
 }
 
+LogicalResult UniformOp::verify() {
+  Type type = getResult().getType();
+  if (failed(verifyTables(*this)))
+    return failure();
+  if (!getElementTypeOrSelf(type).isF32() &&
+      !getElementTypeOrSelf(type).isF64())
+    return emitOpError("draws f32 or f64, but has ") << type;
+  if (numRowAxes(type) > 1)
+    return emitOpError("draws rows of edges or nodes, but has ")
+           << type << "; draw on edges, and make a mailbox of them";
+  return success();
+}
+
 LogicalResult FillOp::verify() {
   if (getValue().getType() != getElementTypeOrSelf(getResult().getType()))
     return emitOpError("fills with ")

@@ -62,7 +62,7 @@ FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
   ImplicitLocOpBuilder b(kernel.getLoc(), module.getContext());
   b.setInsertionPointToEnd(module.getBody());
   func::FuncOp function = createFunction(b, symbol);
-  KernelFrame frame(b, function, kernel, *plan, options.wideIndex);
+  KernelFrame frame(b, function, kernel, *plan, options);
   StageEmitter stages(b, frame, options);
   for (const Stage &stage : plan->sharedStages)
     stages.emitOnce(stage);

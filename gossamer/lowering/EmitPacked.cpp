@@ -18,6 +18,24 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::lowering;
 
+static bool isRandom(const ExprNode &node) {
+  return node.kind == ExprNode::Kind::Random;
+}
+
+/// As many edges as fill a vector with counters, while what is drawn for edges
+/// past the last one fits the padding.
+int64_t StageEmitter::edgesPerDraw(const Stage &stage, int64_t features) const {
+  const Place &place = stage.places.front();
+  if (place.width != features || place.level != Level::Edge)
+    return 1;
+  int64_t counters =
+      llvm::divideCeil(features, numbersPerCounter(place.element));
+  int64_t bytes = features * bytesOf(place.element);
+  int64_t edges =
+      std::min(options.vectorBytes / 4 / counters, kBufferPadding / bytes);
+  return llvm::bit_floor(static_cast<uint64_t>(std::max<int64_t>(edges, 1)));
+}
+
 /// 1 when the stage runs edge by edge. Tables are read per edge anyway, so it
 /// pays for expensive ops, and where everything is in buffers.
 int64_t StageEmitter::edgesPerVector(const Stage &stage) const {
@@ -27,11 +45,15 @@ int64_t StageEmitter::edgesPerVector(const Stage &stage) const {
     return 1;
   int64_t features = stage.expr.size();
   int64_t lanes = lanesFor(stage.expr, options.vectorBytes);
+  bool onlyDraws =
+      stage.expr.nodes.size() == 1 && isRandom(stage.expr.nodes.front());
+  if (onlyDraws && !reduces)
+    return edgesPerDraw(stage, features);
   if (!llvm::isPowerOf2_64(features) || features * 2 > lanes)
     return 1;
   auto isNumber = [](const ExprNode &node) {
     return node.kind == ExprNode::Kind::EdgeId ||
-           node.kind == ExprNode::Kind::Position;
+           node.kind == ExprNode::Kind::Position || isRandom(node);
   };
   if (llvm::any_of(stage.expr.nodes, isNumber))
     return 1;

@@ -53,6 +53,7 @@ private:
 
   /// Several edges per vector, for few features.
   int64_t edgesPerVector(const Stage &stage) const;
+  int64_t edgesPerDraw(const Stage &stage, int64_t features) const;
   void emitPackedMap(const Stage &stage, const EdgeRange &range, int64_t edges);
   void emitPackedReduce(const Stage &stage, const EdgeRange &range,
                         int64_t edges);

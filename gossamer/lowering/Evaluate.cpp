@@ -68,6 +68,13 @@ void Evaluator::computeInvariants() {
   values.assign(segments.size(), SmallVector<Value>(expr.nodes.size()));
   rows.assign(expr.nodes.size(), Value());
   for (auto [id, node] : llvm::enumerate(expr.nodes))
+    if (node.kind == ExprNode::Kind::Random) {
+      auto uniform = cast<mp::UniformOp>(node.value.getDefiningOp());
+      Value seed = frame.load(frame.rowOf(uniform.getSeed(), nullptr),
+                              b.getI64Type(), 1);
+      draws.try_emplace(id, b, uniform, seed, frame.vectorBytes / 4);
+    }
+  for (auto [id, node] : llvm::enumerate(expr.nodes))
     for (unsigned segment = 0; segment < segments.size(); ++segment)
       if (!node.perEdge)
         evaluate(id, segment, nullptr);
@@ -105,6 +112,10 @@ Value Evaluator::evaluate(unsigned id, unsigned segment, EdgeCursor *cursor) {
     return known = frame.edgeIdOf(*cursor);
   if (node.kind == ExprNode::Kind::Position)
     return known = position(node, segments[segment]);
+  if (node.kind == ExprNode::Kind::Random) {
+    draw(id, cursor);
+    return known;
+  }
   SmallVector<Value, 3> operands;
   for (unsigned operand : node.operands)
     operands.push_back(
@@ -151,6 +162,7 @@ Value Evaluator::compute(const ExprNode &node, ArrayRef<Value> operands,
   case ExprNode::Kind::Leaf:
   case ExprNode::Kind::EdgeId:
   case ExprNode::Kind::Position:
+  case ExprNode::Kind::Random:
     break;
   }
   llvm_unreachable("not made from operands");
@@ -246,9 +258,7 @@ Value Evaluator::leafOfEdges(unsigned id, EdgeCursor *cursor) {
   }
   Value all = zero(b, vectorOf(elementOf(node), lanes));
   for (int64_t edge = 0; edge < edges; ++edge) {
-    Value position =
-        arith::AddIOp::create(b, cursor->position, constant(b, edge));
-    EdgeCursor at{arith::MinSIOp::create(b, position, lastEdge), {}, {}};
+    EdgeCursor at = edgeAfter(*cursor, edge);
     Value row = loadLanes(id, frame.rowOf(node.value, &at), offsets);
     all = features == 1
               ? vector::InsertOp::create(b, row, all, edge).getResult()
@@ -258,6 +268,59 @@ Value Evaluator::leafOfEdges(unsigned id, EdgeCursor *cursor) {
                     .getResult();
   }
   return all;
+}
+
+EdgeCursor Evaluator::edgeAfter(const EdgeCursor &cursor, int64_t count) {
+  Value position =
+      arith::AddIOp::create(b, cursor.position, constant(b, count));
+  return {arith::MinSIOp::create(b, position, lastEdge), {}, {}};
+}
+
+/// Numbers of the rows of a table that are at hand: of some edges, of the row
+/// of the kernel, or 0 for the one row of a table without rows.
+SmallVector<Value> Evaluator::rowsToDraw(mp::UniformOp uniform,
+                                         EdgeCursor *cursor) {
+  if (!mp::rowsOf(uniform.getType()))
+    return {constant(b, 0)};
+  if (!mp::onEdges(uniform.getType()))
+    return {frame.row};
+  if (edges == 1)
+    return {frame.edgeIdOf(*cursor)};
+  SmallVector<Value> ids;
+  for (int64_t edge = 0; edge < edges; ++edge) {
+    EdgeCursor at = edgeAfter(*cursor, edge);
+    ids.push_back(frame.edgeIdOf(at));
+  }
+  return ids;
+}
+
+/// The numbers of all segments at once: they share counters, if it is known
+/// where in a counter they begin.
+void Evaluator::draw(unsigned id, EdgeCursor *cursor) {
+  const ExprNode &node = expr.nodes[id];
+  auto uniform = cast<mp::UniformOp>(node.value.getDefiningOp());
+  Draws &numbers = draws.find(id)->second;
+  SmallVector<Value> from = rowsToDraw(uniform, cursor);
+  bool inStep =
+      tile.divisorOfBase(node.index) % numbersPerCounter(elementOf(node)) == 0;
+  SmallVector<SmallVector<Draws::Place>> places(segments.size());
+  for (auto [segment, lanes, ofSegment] : llvm::zip(segments, places, values)) {
+    if (!inStep) {
+      ofSegment[id] = numbers.atElements(from.front(), position(node, segment));
+      continue;
+    }
+    int64_t features = segment.lanes / edges;
+    for (unsigned row = 0; row < from.size(); ++row)
+      for (int64_t offset :
+           tile.laneOffsets(node.index, {segment.start, features}))
+        lanes.push_back({row, offset});
+  }
+  if (!inStep)
+    return;
+  Value base = tile.baseOffset(b, node.index);
+  for (auto [ofSegment, drawn] :
+       llvm::zip(values, numbers.at(from, base, places)))
+    ofSegment[id] = drawn;
 }
 
 void lowering::storeSegment(ImplicitLocOpBuilder &b, KernelFrame &frame,

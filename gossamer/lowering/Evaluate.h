@@ -2,6 +2,7 @@
 #ifndef GOSSAMER_LOWERING_EVALUATE_H
 #define GOSSAMER_LOWERING_EVALUATE_H
 
+#include "gossamer/lowering/Draws.h"
 #include "gossamer/lowering/KernelFrame.h"
 #include "gossamer/lowering/Tiles.h"
 
@@ -31,6 +32,10 @@ private:
   mlir::Value leaf(unsigned node, unsigned segment, EdgeCursor *cursor);
   mlir::Value position(const ExprNode &node, Segment segment);
   mlir::Value leafOfEdges(unsigned node, EdgeCursor *cursor);
+  EdgeCursor edgeAfter(const EdgeCursor &cursor, int64_t count);
+  void draw(unsigned node, EdgeCursor *cursor);
+  llvm::SmallVector<mlir::Value> rowsToDraw(mp::UniformOp uniform,
+                                            EdgeCursor *cursor);
   mlir::Value compute(const ExprNode &node,
                       llvm::ArrayRef<mlir::Value> operands, int64_t lanes);
   mlir::Value rowPointer(unsigned node, EdgeCursor *cursor);
@@ -51,7 +56,8 @@ private:
   /// values[segment][node], null until computed; what depends on the edge is
   /// dropped for each edge. Uniform values are at segment 0.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> values;
-  llvm::SmallVector<mlir::Value> rows; // first byte of the row of each leaf
+  llvm::SmallVector<mlir::Value> rows;   // first byte of the row of each leaf
+  llvm::DenseMap<unsigned, Draws> draws; // of each Random
 };
 
 /// Stores `value`, the lanes of `segment`, where `target` says.

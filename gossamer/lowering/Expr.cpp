@@ -119,6 +119,12 @@ static std::optional<ExprNode> constantNode(Value value) {
   return std::nullopt;
 }
 
+static ExprNode randomNode(mp::UniformOp uniform, const LinearForm &flat) {
+  Value value = uniform.getResult();
+  return {
+      ExprNode::Kind::Random, value, {}, flat, mp::onEdges(value.getType())};
+}
+
 std::optional<unsigned> ExprBuilder::visit(Value value, const AxisForms &at,
                                            bool mayBeLeaf) {
   if (std::optional<ExprNode> constant = constantNode(value))
@@ -185,6 +191,11 @@ std::optional<unsigned> ExprBuilder::visitOp(Operation *op,
         node.index = at[iota.getAxis()];
         return add(std::move(node), {node.index});
       })
+      .Case([&](mp::UniformOp uniform) -> Node {
+        ArrayRef<int64_t> shape = mp::featureShape(uniform.getType());
+        LinearForm flat = flatten(at, rowMajor(shape), zero());
+        return add(randomNode(uniform, flat), {flat});
+      })
       .Case([&](mp::FillIsolatedOp fill) -> Node {
         return compute(op, fill.getNodes(), at, ExprNode::Kind::FillEmpty);
       })
@@ -222,6 +233,8 @@ std::optional<unsigned> ExprBuilder::visitReshaped(Value value,
     return visitReshaped(gather.getNodes(), flat);
   if (auto reshape = value.getDefiningOp<mp::ReshapeOp>())
     return visitReshaped(reshape.getInput(), flat);
+  if (auto uniform = value.getDefiningOp<mp::UniformOp>())
+    return add(randomNode(uniform, flat), {flat});
   std::optional<AxisForms> at =
       unflatten(flat, mp::featureShape(value.getType()), value);
   return at ? visit(value, *at) : std::nullopt;
@@ -273,7 +286,7 @@ static void mergeNext(Expr &expr, unsigned dim) {
     form.coefficients.erase(form.coefficients.begin() + dim);
   };
   for (ExprNode &node : expr.nodes)
-    if (node.kind == ExprNode::Kind::Leaf)
+    if (node.hasIndex())
       merge(node.index);
   for (LinearForm &target : expr.targets)
     merge(target);
@@ -291,7 +304,7 @@ static bool areOne(const Expr &expr, unsigned dim) {
   };
   return llvm::all_of(expr.targets, seesOne) &&
          llvm::all_of(expr.nodes, [&](const ExprNode &node) {
-           return node.kind != ExprNode::Kind::Leaf || seesOne(node.index);
+           return !node.hasIndex() || seesOne(node.index);
          });
 }
 
@@ -309,7 +322,7 @@ static void mergeDims(Expr &expr, bool mergeAxes) {
         form.coefficients[dim + 1] = form.coefficients[dim];
       };
       for (ExprNode &node : expr.nodes)
-        if (node.kind == ExprNode::Kind::Leaf)
+        if (node.hasIndex())
           keep(node.index);
       for (LinearForm &target : expr.targets)
         keep(target);

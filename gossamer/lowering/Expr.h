@@ -36,6 +36,7 @@ struct ExprNode {
     RowId,     // number of the row
     EdgeId,    // number of the edge
     Position,  // `index` itself
+    Random,    // the random number of element `index` of the row
     Compute,   // an elementwise op on `operands`
     FillEmpty, // the operand, or a constant in rows without edges
   };
@@ -44,6 +45,11 @@ struct ExprNode {
   llvm::SmallVector<unsigned, 3> operands; // earlier nodes
   LinearForm index;
   bool perEdge = false; // differs between the edges of a row
+
+  /// True when the value depends on `index`.
+  bool hasIndex() const {
+    return kind == Kind::Leaf || kind == Kind::Position || kind == Kind::Random;
+  }
 };
 
 struct Expr {

@@ -17,9 +17,10 @@ static_assert(kAbiVersion == 1, "this file writes kernels of ABI version 1");
 
 KernelFrame::KernelFrame(ImplicitLocOpBuilder &builder, func::FuncOp function,
                          mp::KernelOp kernelOp, const Plan &kernelPlan,
-                         bool wideIndex)
-    : b(builder), kernel(kernelOp), plan(kernelPlan),
-      indexType(wideIndex ? b.getI64Type() : b.getI32Type()) {
+                         const KernelOptions &options)
+    : vectorBytes(options.vectorBytes), b(builder), kernel(kernelOp),
+      plan(kernelPlan),
+      indexType(options.wideIndex ? b.getI64Type() : b.getI32Type()) {
   call = function.getArgument(0);
   begin = function.getArgument(1);
   end = function.getArgument(2);

@@ -3,6 +3,7 @@
 #ifndef GOSSAMER_LOWERING_KERNELFRAME_H
 #define GOSSAMER_LOWERING_KERNELFRAME_H
 
+#include "gossamer/lowering/Lowering.h"
 #include "gossamer/lowering/Plan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,7 +24,8 @@ class KernelFrame {
 public:
   /// Emits the loads of the call's fields at the start of `function`.
   KernelFrame(mlir::ImplicitLocOpBuilder &b, mlir::func::FuncOp function,
-              mp::KernelOp kernel, const Plan &plan, bool wideIndex);
+              mp::KernelOp kernel, const Plan &plan,
+              const KernelOptions &options);
 
   /// Emits the loads of the row's edge range.
   void enterRow(mlir::Value row);
@@ -52,7 +54,8 @@ public:
   mlir::Value row;                 // null when the kernel has no rows
   mlir::Value firstEdge, lastEdge; // positions [first, last) of the row
   mlir::Value degree;
-  mlir::Value blockBegin; // position of the first edge of the block
+  mlir::Value blockBegin;    // position of the first edge of the block
+  const int64_t vectorBytes; // of a full vector register
 
 private:
   mlir::Value field(unsigned offset, mlir::Type type);

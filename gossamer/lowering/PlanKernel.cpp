@@ -167,8 +167,9 @@ LogicalResult Planner::buildInto(Stage &stage, ArrayRef<Value> results,
     plan.usesEdges |= node.kind == ExprNode::Kind::Degree ||
                       node.kind == ExprNode::Kind::EdgeId ||
                       node.kind == ExprNode::Kind::FillEmpty;
-    stage.expensive |= node.kind == ExprNode::Kind::Compute &&
-                       isExpensive(node.value.getDefiningOp());
+    bool computes = node.kind == ExprNode::Kind::Compute ||
+                    node.kind == ExprNode::Kind::Random;
+    stage.expensive |= computes && isExpensive(node.value.getDefiningOp());
   }
   return success();
 }
@@ -326,7 +327,8 @@ static LogicalResult checkOp(Operation *op) {
       return op->emitOpError("has a table without features, ")
              << value.getType() << ", which is not compiled";
   if (isView(op) || needsOwnStage(op) ||
-      isa<mp::FillOp, mp::DegreeOp, mp::IotaOp, mp::FillIsolatedOp>(op))
+      isa<mp::FillOp, mp::DegreeOp, mp::IotaOp, mp::UniformOp,
+          mp::FillIsolatedOp>(op))
     return success();
   if (auto constant = dyn_cast<arith::ConstantOp>(op))
     return isa<SplatElementsAttr>(constant.getValue())

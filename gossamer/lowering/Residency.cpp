@@ -26,7 +26,8 @@ bool lowering::isExpensive(Operation *op) {
     return false;
   return isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
          isa<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::RemSIOp,
-             arith::FloorDivSIOp, arith::DivUIOp, arith::RemUIOp>(op);
+             arith::FloorDivSIOp, arith::DivUIOp, arith::RemUIOp,
+             mp::UniformOp>(op);
 }
 
 Value lowering::throughReshapes(Value value) {
@@ -154,5 +155,8 @@ bool Residency::decide(Operation *op, const Use &use) const {
   }
   bool narrow = mp::featureSize(value.getType()) <= kNarrow;
   bool crosses = use.last > phaseOf(value);
+  // In a stage of their own, numbers are drawn for several edges at once.
+  if (narrow && isa<mp::UniformOp>(op))
+    return true;
   return repeatsWork || (crosses && (narrow || isExpensive(op)));
 }

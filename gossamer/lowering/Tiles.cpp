@@ -4,6 +4,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace gossamer::lowering;
 
@@ -50,8 +52,18 @@ Value Tile::baseOffset(ImplicitLocOpBuilder &b, const LinearForm &form) const {
   return sum;
 }
 
+int64_t Tile::divisorOfBase(const LinearForm &form) const {
+  int64_t divisor = 0;
+  for (auto [index, step, coefficient] :
+       llvm::zip(base, steps, form.coefficients))
+    if (index)
+      divisor = std::gcd(divisor, step * coefficient);
+  return divisor;
+}
+
 Tile gossamer::lowering::originTile(size_t dims) {
-  return {SmallVector<Value, 4>(dims), SmallVector<int64_t, 4>(dims, 1)};
+  return {SmallVector<Value, 4>(dims), SmallVector<int64_t, 4>(dims, 1),
+          SmallVector<int64_t, 4>(dims, 1)};
 }
 
 Value gossamer::lowering::constant(ImplicitLocOpBuilder &b, int64_t value) {
@@ -99,6 +111,7 @@ struct TileLoops {
       Tile next = tile;
       next.base[chunked] = index;
       next.shape[chunked] = extent;
+      next.steps[chunked] = chunk;
       return next;
     };
     Carried values(carried);

@@ -22,6 +22,7 @@ struct Segment {
 struct Tile {
   llvm::SmallVector<mlir::Value, 4> base; // first index of each dim; null is 0
   llvm::SmallVector<int64_t, 4> shape;    // extent along each dim
+  llvm::SmallVector<int64_t, 4> steps;    // each base is a multiple of its step
 
   int64_t size() const;
   /// Cut into vectors of `lanes`, then of smaller powers of two.
@@ -32,6 +33,8 @@ struct Tile {
   /// Where the base is, in elements: null when it is 0.
   mlir::Value baseOffset(mlir::ImplicitLocOpBuilder &b,
                          const LinearForm &form) const;
+  /// A number that divides the base, whatever it is: 0 when it is 0.
+  int64_t divisorOfBase(const LinearForm &form) const;
 };
 
 using Carried = llvm::SmallVector<mlir::Value>;

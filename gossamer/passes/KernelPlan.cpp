@@ -91,6 +91,8 @@ int64_t KernelPlan::computeLevel(Operation *op, Visit visit) {
   if (auto linear = dyn_cast<LinearOp>(op))
     return std::max(level(linear.getInput(), visit),
                     available(linear.getWeight()));
+  if (auto uniform = dyn_cast<UniformOp>(op))
+    return available(uniform.getSeed());
   int64_t latest = 0;
   for (Value operand : op->getOperands())
     latest = std::max(latest, level(operand, visit));
@@ -172,6 +174,8 @@ void KernelPlan::collect(PlannedKernel &kernel, Value value) {
   } else if (auto linear = dyn_cast<LinearOp>(op)) {
     collect(kernel, linear.getInput());
     collectTable(kernel, linear.getWeight());
+  } else if (auto uniform = dyn_cast<UniformOp>(op)) {
+    collectTable(kernel, uniform.getSeed());
   } else {
     for (Value operand : op->getOperands())
       collect(kernel, operand);

@@ -226,6 +226,7 @@ static constexpr Derivative kTable[] = {
   {"mp.contract_rows", Known, {}, ofContractRows},
   // Constants.
   {"mp.fill", Zero}, {"mp.iota", Zero}, {"mp.degree", Zero}, {"mp.detach", Zero},
+  {"mp.uniform", Zero},
   // Gone before, or made after.
   {"mp.mailbox", Refused, {}, nullptr, "run resolve-mailbox first"},
   {"mp.kernel",  Refused, {}, nullptr, "differentiate before form-kernels"},

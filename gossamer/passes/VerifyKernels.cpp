@@ -5,7 +5,8 @@
 //   mp.contract_rows, mp.sum_rows, mp.prefix, mp.pad_rows,
 //   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
 // - the body of a kernel is elementwise arith and math, and the mp ops listed
-//   in isKernelOp; a product in a body is on edges and its weight is an input.
+//   in isKernelOp; a product in a body is on edges and its weight is an input,
+//   as is the seed of random numbers.
 // A function that breaks this gets an error for each op that does.
 
 #include "gossamer/passes/KernelPlan.h"
@@ -25,6 +26,8 @@ static bool isKernelOp(Operation &op) {
     return true;
   if (auto linear = dyn_cast<LinearOp>(op))
     return onEdges(linear.getType()) && isa<BlockArgument>(linear.getWeight());
+  if (auto uniform = dyn_cast<UniformOp>(op))
+    return isa<BlockArgument>(uniform.getSeed());
   return isa<GatherOp, ReduceOp, DegreeOp, IotaOp, FillOp, FillIsolatedOp,
              BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ConcatOp,
              ReduceAxisOp, YieldOp>(op);

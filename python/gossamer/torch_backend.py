@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from gossamer import philox
 from gossamer.capture import ops as graph_ops
 from gossamer.emit import EmittedFunction
 from gossamer.emit.ir import DETACH, Op, Type, Value
@@ -146,6 +147,13 @@ def _fill(run: _Runner, op: Op) -> Tensor:
     return value.expand(run.shape(type))
 
 
+def _uniform(run: _Runner, op: Op, seed: Tensor) -> Tensor:
+    type = op.result.type
+    rows = run.rows(type)[0] if type.rows else None
+    dtype = _DTYPES[type.dtype]
+    return philox.uniform(seed, op.attrs["stream"], rows, type.features, dtype, run._device)
+
+
 def _broadcast(run: _Runner, op: Op, x: Tensor) -> Tensor:
     have, want = op.operands[0].type, op.result.type
     if _ragged(want) > _ragged(have) and have.rows is not None:
@@ -216,6 +224,7 @@ _GRAPH_OPS: dict[str, Callable[..., Tensor]] = {
     "mp.fill_isolated": _fill_isolated,
     "mp.prefix": _prefix,
     "mp.fill": _fill,
+    "mp.uniform": _uniform,
     "mp.broadcast": _broadcast,
     "mp.reshape": _reshape,
     "mp.transpose": _transpose,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gossamer import compiler, native
+from gossamer import compiler, native, philox
 
 NAMES = {
     torch.float32: "f32",
@@ -148,6 +148,13 @@ class Region:
         expected = torch.full_like(like.expected, number)
         kind = NAMES[like.dtype]
         return self._emit(f"mp.fill {number:e} : {kind} : ", like.rows, expected, like.dtype)
+
+    def uniform(self, seed: Value, stream: int, rows: str | None, *features: int) -> Value:
+        """`seed` is an input without rows: one int64."""
+        count = self.graph.count(rows) if rows else None
+        key = seed.expected.long()
+        expected = philox.uniform(key, stream, count, features, self.dtype).double()
+        return self._emit(f"mp.uniform {seed.name} stream {stream} : ", rows, expected, self.dtype)
 
     def broadcast(self, x: Value, rows: str | None, *features: int) -> Value:
         count = (self.graph.count(rows),) if rows else ()

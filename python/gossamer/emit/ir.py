@@ -259,6 +259,7 @@ _FORMS: dict[str, Callable[[Op, list[str]], str]] = {
     "mp.fill": lambda op, names: (
         f"{literal(op.attrs['value'], op.result.type.dtype)} : {op.result.type}"
     ),
+    "mp.uniform": lambda op, names: f"{names[0]} stream {op.attrs['stream']} : {op.result.type}",
     "mp.broadcast": _arrow,
     "mp.reshape": _arrow,
     "mp.transpose": _transpose,

@@ -402,3 +402,28 @@ func.func @iota_axis() -> tensor<?x4xi64, #mp.rows<0, edge>> {
   %r = mp.iota axis 0 : tensor<?x4xi64, #mp.rows<0, edge>>
   return %r : tensor<?x4xi64, #mp.rows<0, edge>>
 }
+
+// -----
+
+func.func @random_integers(%seed: tensor<i64>) -> tensor<?xi64, #mp.rows<0, edge>> {
+  // expected-error @below {{draws f32 or f64, but has 'tensor<?xi64, #mp.rows<0, edge>>'}}
+  %u = mp.uniform %seed stream 0 : tensor<?xi64, #mp.rows<0, edge>>
+  return %u : tensor<?xi64, #mp.rows<0, edge>>
+}
+
+// -----
+
+func.func @random_mailbox(%seed: tensor<i64>) -> tensor<?x?xf32, #mp.rows<0, mailbox>> {
+  // expected-error @below {{draws rows of edges or nodes, but has 'tensor<?x?xf32, #mp.rows<0, mailbox>>'; draw on edges, and make a mailbox of them}}
+  %u = mp.uniform %seed stream 0 : tensor<?x?xf32, #mp.rows<0, mailbox>>
+  return %u : tensor<?x?xf32, #mp.rows<0, mailbox>>
+}
+
+// -----
+
+func.func @several_seeds(%seed: tensor<2xi64>) -> tensor<?xf32, #mp.rows<0, edge>> {
+  // expected-note @above {{prior use here}}
+  // expected-error @below {{expects different type than prior uses: 'tensor<i64>' vs 'tensor<2xi64>'}}
+  %u = mp.uniform %seed stream 0 : tensor<?xf32, #mp.rows<0, edge>>
+  return %u : tensor<?xf32, #mp.rows<0, edge>>
+}

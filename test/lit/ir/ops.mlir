@@ -75,6 +75,17 @@ func.func @along_features(%x: tensor<?x4xf32, #node>, %w: tensor<3x4xf32>) -> te
   return %r : tensor<?x3x1xf32, #node>
 }
 
+// CHECK-LABEL: func @random
+func.func @random(%seed: tensor<i64>) -> (tensor<?x4x1xf32, #edge>, tensor<?xf64, #dst>, tensor<3xf32>) {
+  // CHECK: mp.uniform %{{.*}} stream 0 : tensor<?x4x1xf32, #mp.rows<0, edge>>
+  %u = mp.uniform %seed stream 0 : tensor<?x4x1xf32, #edge>
+  // CHECK: mp.uniform %{{.*}} stream 1 : tensor<?xf64, #mp.rows<0, dst>>
+  %v = mp.uniform %seed stream 1 : tensor<?xf64, #dst>
+  // CHECK: mp.uniform %{{.*}} stream 2 : tensor<3xf32>
+  %w = mp.uniform %seed stream 2 : tensor<3xf32>
+  return %u, %v, %w : tensor<?x4x1xf32, #edge>, tensor<?xf64, #dst>, tensor<3xf32>
+}
+
 // CHECK-LABEL: func @kernels
 func.func @kernels(%x: tensor<?x4xf32, #node>, %w: tensor<4xf32>) -> tensor<?x4xf32, #node> {
   // CHECK: mp.kernel over params (%[[IN:.*]] = %{{.*}}) : (tensor<4xf32>) -> tensor<4xf32>

@@ -13,7 +13,7 @@ Nothing is written before all of it has succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,6 +33,7 @@ from gossamer.udf import EdgeBatch, LazyFrame, NodeBatch
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph, Relation
+    from gossamer.structure import Bucket
 
 Function = Callable | BuiltinFunction
 
@@ -180,6 +181,39 @@ def _parent_ids(frame: Frame, ids: Tensor, key: str = NID) -> Tensor:
     return frame[key][ids.long()] if key in frame else ids
 
 
+class RowsByBucket:
+    """The rows of columns that belong to each bucket.
+
+    A column that needs a gradient is gathered once for all buckets and then split: a gather for
+    each bucket would make a table of the whole column's size for each bucket in backward.
+
+    Args:
+        rows: row numbers of each bucket, int64.
+    """
+
+    def __init__(self, rows: Sequence[Tensor]) -> None:
+        self._rows = rows
+        self._split: dict[int, tuple[Tensor, Sequence[Tensor]]] = {}
+
+    def of(self, column: Tensor, bucket: int) -> Tensor:
+        """The rows of `column` that bucket number `bucket` has, which the caller may write to."""
+        if not (column.requires_grad and torch.is_grad_enabled()) or len(self._rows) == 1:
+            return column.index_select(0, self._rows[bucket])
+        known = self._split.get(id(column))
+        if known is None:
+            every = column.index_select(0, torch.cat(list(self._rows)))
+            # Not split(): its results are views of each other, which autograd lets nobody write to.
+            sizes = [len(rows) for rows in self._rows]
+            known = (column, torch.unsafe_split_with_sizes(every, sizes))
+            self._split[id(column)] = known
+        return known[1][bucket]
+
+
+def _as_mailbox(rows: Tensor, bucket: Bucket) -> Tensor:
+    """Messages (B * D, ...) of a bucket as (B, D, ...)."""
+    return rows.reshape(bucket.nodes.shape[0], bucket.degree, *rows.shape[1:])
+
+
 # --- phases --------------------------------------------------------------------------------------
 
 
@@ -212,20 +246,22 @@ def run_reduce(
     buckets = structure.in_buckets()
     if not buckets:
         return _initial_results(relation, reduce, messages) if fill_empty else {}
-    parts = []
-    for bucket in buckets:
+    edge_rows = RowsByBucket([bucket.edge_ids for bucket in buckets])
+    node_rows = RowsByBucket([bucket.nodes for bucket in buckets])
+    columns, parts = dst.clone(), []
+    for number, bucket in enumerate(buckets):
         nodes = bucket.nodes
         mailbox = {
-            key: value.index_select(0, bucket.edge_ids).reshape(
-                nodes.shape[0], bucket.degree, *value.shape[1:]
-            )
-            for key, value in messages.items()
+            key: _as_mailbox(edge_rows.of(value, number), bucket) for key, value in messages.items()
         }
 
         def ids(nodes: Tensor = nodes) -> Tensor:
             return _parent_ids(dst, nodes.to(structure.idtype))
 
-        data = _gathered(dst, nodes, "nodes.data")
+        def fetch(column: Tensor, number: int = number) -> Tensor:
+            return node_rows.of(column, number)
+
+        data = LazyFrame(columns, fetch, "nodes.data", nodes.shape[0])
         batch = NodeBatch(data, mailbox, ids, nodes.shape[0], relation.dst_ntype)
         parts.append(checked(reduce(batch), "the reduce function"))
         for key, value in parts[-1].items():
@@ -250,9 +286,10 @@ def run_builtin_reduce(
     if not structure.num_edges:
         return {reduce.out_field: value.new_zeros(shape)}
     parts, nodes = [], []
-    for bucket in structure.in_buckets():
-        rows = value.index_select(0, bucket.edge_ids)
-        mail = rows.reshape(bucket.nodes.shape[0], bucket.degree, *value.shape[1:])
+    buckets = structure.in_buckets()
+    edge_rows = RowsByBucket([bucket.edge_ids for bucket in buckets])
+    for number, bucket in enumerate(buckets):
+        mail = _as_mailbox(edge_rows.of(value, number), bucket)
         batch = NodeBatch({}, {reduce.msg_field: mail}, None, mail.shape[0], relation.dst_ntype)
         parts.append(reduce.as_reduce(batch))
         nodes.append(bucket.nodes)

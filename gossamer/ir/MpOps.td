@@ -152,7 +152,8 @@ def Mp_PrefixOp : Mp_Op<"prefix", [Pure]> {
     Row `i` of the result is row `i` of `rows`. The row sets are known to
     agree: the destinations of a block are its first sources, two relations
     share a node type, the destinations of one block are the sources of the
-    next. The runtime checks that there are enough rows.
+    next, the nodes of a graph are the edges that lead to its batch's graphs.
+    The runtime checks that there are enough rows.
 
     ```mlir
     %d = mp.prefix %s : tensor<?x64xf32, #mp.rows<0, src>>

@@ -183,8 +183,8 @@ LogicalResult PadRowsOp::verify() {
   if (failed(verifyTables(*this)) ||
       failed(verifySameElements(*this, from, to)))
     return failure();
-  if (!onNodes(from) || !onNodes(to))
-    return emitOpError("expects tables of nodes, but has ")
+  if (!rowsOf(from) || !rowsOf(to))
+    return emitOpError("expects tables with rows, but has ")
            << from << " and " << to;
   return verifySameFeatures(*this, from, to);
 }

@@ -11,6 +11,7 @@ from gossamer.errors import GraphError, SchemaError
 from gossamer.frame import Frame
 from gossamer.graph import Graph
 from gossamer.ids import ALL, is_all
+from gossamer.membership import Membership
 from gossamer.structure import Structure
 
 
@@ -50,12 +51,12 @@ def batch(
     ]
     result = Graph(schema, structures, node_frames, edge_frames, graphs[0]._engine)
     result._batch_nodes = {
-        i: torch.cat([graph.batch_num_nodes(name) for graph in graphs])
-        for i, name in enumerate(schema.ntypes)
+        i: _joined_members([graph._node_members(i) for graph in graphs])
+        for i in range(len(schema.ntypes))
     }
     result._batch_edges = {
-        i: torch.cat([graph.batch_num_edges(name) for graph in graphs])
-        for i, name in enumerate(schema.canonical_etypes)
+        i: _joined_members([graph._edge_members(i) for graph in graphs])
+        for i in range(len(schema.relations))
     }
     return result
 
@@ -102,6 +103,10 @@ def _union(parts: Sequence[Structure]) -> Structure:
     return Structure(
         torch.cat(src), torch.cat(dst), num_src, num_dst, homogeneous=homogeneous, check=False
     )
+
+
+def _joined_members(parts: Sequence[Membership]) -> Membership:
+    return Membership(torch.cat([part.counts for part in parts]))
 
 
 def _joined(frames: Sequence[Frame], keys: Sequence[str] | str | None) -> Frame:

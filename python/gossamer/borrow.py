@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,16 +17,26 @@ from torch import Tensor
 from gossamer.errors import GraphError
 from gossamer.frame import Column, Deferred, Frame, Initializer, Initializers, zeros
 from gossamer.graph import Graph
+from gossamer.membership import Membership
 from gossamer.schema import RelationEnds, Schema
 from gossamer.structure import Structure
 
 if TYPE_CHECKING:
     import dgl
 
-#: Structures by id of DGL's structure object. DGL makes a new object when a graph changes, and the
-#: entry leaves with the old one. (DGL's own hash and equality of that object do not work, hence the
-#: id.)
-_structures: dict[int, tuple[weakref.ref, tuple[Structure, ...]]] = {}
+
+@dataclass(frozen=True)
+class _Borrowed:
+    """What was made for one of DGL's structure objects; `members` by type."""
+
+    owner: weakref.ref
+    structures: tuple[Structure, ...]
+    members: dict[Hashable, Membership] = field(default_factory=dict)
+
+
+#: By id of DGL's structure object. DGL makes a new object when a graph changes, and the entry
+#: leaves with the old one. (DGL's own hash and equality of that object do not work, hence the id.)
+_borrowed: dict[int, _Borrowed] = {}
 
 
 def from_dgl(graph: dgl.DGLGraph) -> Graph:
@@ -50,13 +61,8 @@ def from_dgl(graph: dgl.DGLGraph) -> Graph:
         for i, structure in enumerate(structures)
     ]
     result = BorrowedGraph(schema, structures, node_frames, edge_frames)
-    if graph._batch_num_nodes is not None:
-        counts = graph._batch_num_nodes
-        result._batch_nodes = {i: counts[n] for i, n in enumerate(schema.ntypes) if n in counts}
-    if graph._batch_num_edges is not None:
-        counts = graph._batch_num_edges
-        found = {i: counts.get(name) for i, name in enumerate(schema.canonical_etypes)}
-        result._batch_edges = {i: count for i, count in found.items() if count is not None}
+    result._batch_nodes = _borrow_members(graph, graph._batch_num_nodes, schema.ntypes)
+    result._batch_edges = _borrow_members(graph, graph._batch_num_edges, schema.canonical_etypes)
     return result
 
 
@@ -93,9 +99,9 @@ def _schema(graph: dgl.DGLGraph) -> Schema:
 def _borrow_structures(graph: dgl.DGLGraph, schema: Schema) -> tuple[Structure, ...]:
     index = graph._graph
     key = id(index)
-    entry = _structures.get(key)
-    if entry is not None and entry[0]() is index:
-        return entry[1]
+    entry = _borrowed.get(key)
+    if entry is not None and entry.owner() is index:
+        return entry.structures
     structures = tuple(
         Structure(
             *_edges_by_id(graph, name),
@@ -109,11 +115,26 @@ def _borrow_structures(graph: dgl.DGLGraph, schema: Schema) -> tuple[Structure, 
     )
 
     def forget(reference: weakref.ref) -> None:
-        if key in _structures and _structures[key][0] is reference:
-            del _structures[key]
+        if key in _borrowed and _borrowed[key].owner is reference:
+            del _borrowed[key]
 
-    _structures[key] = (weakref.ref(index, forget), structures)
+    _borrowed[key] = _Borrowed(weakref.ref(index, forget), structures)
     return structures
+
+
+def _borrow_members(
+    graph: dgl.DGLGraph, counts: Mapping[Hashable, Tensor] | None, types: Sequence[Hashable]
+) -> dict[int, Membership]:
+    """The batch that a DGL graph is, by type; the same objects while its counts are the same."""
+    known = _borrowed[id(graph._graph)].members
+    found = {}
+    for index, name in enumerate(types):
+        if counts is None or name not in counts:
+            continue
+        if name not in known or known[name].counts is not counts[name]:
+            known[name] = Membership(counts[name])
+        found[index] = known[name]
+    return found
 
 
 def _edges_by_id(graph: dgl.DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor]:

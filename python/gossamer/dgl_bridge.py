@@ -36,6 +36,8 @@ _FUNCTIONS = {
         "broadcast_edges",
         "readout_nodes",
         "readout_edges",
+        "topk_nodes",
+        "topk_edges",
     ),
 }
 

@@ -29,10 +29,12 @@ from gossamer.errors import (
 from gossamer.frame import Frame
 from gossamer.function import BuiltinFunction, Reduce, from_dgl, replace_infinity
 from gossamer.ids import EID, NID
+from gossamer.segments import segment_reduce, segment_softmax
 from gossamer.udf import EdgeBatch, LazyFrame, NodeBatch
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph, Relation
+    from gossamer.readout import Readout
     from gossamer.structure import Bucket
 
 Function = Callable | BuiltinFunction
@@ -84,6 +86,13 @@ class EagerEngine:
         if norm_by == "src":
             return segment_softmax(logits, structure.src, structure.num_src)
         return segment_softmax(logits, structure.dst, structure.num_dst)
+
+    def readout(self, members: Graph, readout: Readout) -> Tensor:
+        """Reduce the rows of each graph, without degree buckets: batches have many sizes."""
+        relation = members.relation(0)
+        values = readout.message(all_edges(relation))[readout.MESSAGE]
+        structure = relation.structure
+        return segment_reduce(values, structure.dst, structure.num_dst, readout.op)
 
 
 EAGER = EagerEngine()
@@ -313,20 +322,6 @@ def run_apply(
 
     returned = apply(NodeBatch(data, None, ids, number, relation.dst_ntype))
     return dict(checked(returned, "the apply function"))
-
-
-def segment_softmax(logits: Tensor, segments: Tensor, num_segments: int) -> Tensor:
-    """Softmax over the rows of each segment: same shape as `logits` (E, ...)."""
-    if not logits.shape[0]:
-        return logits.clone()
-    index = segments.long()
-    spread = index.reshape(-1, *[1] * (logits.dim() - 1)).expand_as(logits)
-    shape = (num_segments, *logits.shape[1:])
-    with torch.no_grad():
-        largest = logits.new_full(shape, -float("inf")).scatter_reduce(0, spread, logits, "amax")
-    scores = torch.exp(logits - largest.index_select(0, index))
-    totals = scores.new_zeros(shape).index_add(0, index, scores)
-    return scores / totals.index_select(0, index)
 
 
 def _merged(

@@ -21,6 +21,7 @@ from gossamer import readout, slices
 from gossamer.errors import GraphError
 from gossamer.features import Features
 from gossamer.frame import Frame
+from gossamer.membership import Membership
 from gossamer.messages import Engine, MessagePassing
 from gossamer.mutation import Mutation
 from gossamer.queries import Queries
@@ -74,8 +75,8 @@ class Graph(Features, Queries, MessagePassing, Mutation):
         self._node_frames = list(node_frames)
         self._edge_frames = list(edge_frames)
         self._engine = engine
-        self._batch_nodes: dict[int, Tensor] = {}
-        self._batch_edges: dict[int, Tensor] = {}
+        self._batch_nodes: dict[int, Membership] = {}
+        self._batch_edges: dict[int, Membership] = {}
         self._origin: Graph | None = None
         self._scopes = 0
 
@@ -303,6 +304,8 @@ class Graph(Features, Queries, MessagePassing, Mutation):
             return self
         twin = self._map(lambda tensor: tensor.to(device, **options), device)
         twin._structures = tuple(structure.to(device) for structure in self._structures)
+        for members in (twin._batch_nodes, twin._batch_edges):
+            members.update({index: each.to(device) for index, each in members.items()})
         return twin
 
     def cpu(self) -> Graph:

@@ -22,6 +22,7 @@ from gossamer.structure import Structure
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph, Relation
+    from gossamer.readout import Readout
     from gossamer.schema import CanonicalEtype
 
     Etype = str | CanonicalEtype | None
@@ -45,6 +46,9 @@ class Engine(Protocol):
         self, graph: Graph, relation_index: int, logits: Tensor, norm_by: str
     ) -> Tensor:
         """Softmax over each node's edges."""
+
+    def readout(self, members: Graph, readout: Readout) -> Tensor:
+        """The rows of each graph reduced; `members` is the relation of rows to graphs."""
 
 
 class MessagePassing:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gossamer.errors import GraphError
 from gossamer.ids import ALL, check_range, graph_ids, is_all
+from gossamer.membership import Membership, of_one_graph
 
 if TYPE_CHECKING:
     from gossamer.schema import CanonicalEtype
@@ -174,39 +175,45 @@ class Queries:
     @property
     def batch_size(self) -> int:
         """Number of graphs in this batch, 1 for a graph that is none."""
-        counts = next(iter(self._batch_nodes.values()), None)
-        return 1 if counts is None else counts.shape[0]
+        first = next(iter(self._batch_nodes.values()), None)
+        return 1 if first is None else first.size
 
     def batch_num_nodes(self, ntype: str | None = None) -> Tensor:
         """Nodes of each graph in the batch: (batch_size,), idtype."""
-        index = self.get_ntype_id(ntype)
-        count = self._node_frames[index].num_rows
-        return self._batch_nodes.get(index, self._one_batch(count))
+        return self._node_members(self.get_ntype_id(ntype)).counts.clone()
 
     def batch_num_edges(self, etype: Etype = None) -> Tensor:
         """Edges of each graph in the batch: (batch_size,), idtype."""
-        index = self.get_etype_id(etype)
-        count = self._structures[index].num_edges
-        return self._batch_edges.get(index, self._one_batch(count))
-
-    def _one_batch(self, count: int) -> Tensor:
-        return torch.tensor([count], dtype=self.idtype, device=self.device)
+        return self._edge_members(self.get_etype_id(etype)).counts.clone()
 
     def set_batch_num_nodes(self, counts: Tensor | dict[str, Tensor]) -> None:
         """Say how many nodes each graph of the batch has, by type when there are several."""
         table = counts if isinstance(counts, dict) else {None: counts}
-        found = {
-            self.get_ntype_id(ntype): graph_ids(self, n, "counts") for ntype, n in table.items()
+        self._batch_nodes = {
+            self.get_ntype_id(ntype): Membership(graph_ids(self, n, "counts"))
+            for ntype, n in table.items()
         }
-        self._batch_nodes = found
 
     def set_batch_num_edges(self, counts: Tensor | dict[CanonicalEtype, Tensor]) -> None:
         """Say how many edges each graph of the batch has, by type when there are several."""
         table = counts if isinstance(counts, dict) else {None: counts}
-        found = {
-            self.get_etype_id(etype): graph_ids(self, n, "counts") for etype, n in table.items()
+        self._batch_edges = {
+            self.get_etype_id(etype): Membership(graph_ids(self, n, "counts"))
+            for etype, n in table.items()
         }
-        self._batch_edges = found
+
+    def _node_members(self, index: int) -> Membership:
+        """The graphs of the batch that nodes of a type belong to."""
+        found = self._batch_nodes.get(index)
+        return found or self._one_graph(self._node_frames[index].num_rows)
+
+    def _edge_members(self, index: int) -> Membership:
+        """The graphs of the batch that edges of a type belong to."""
+        found = self._batch_edges.get(index)
+        return found or self._one_graph(self._edge_frames[index].num_rows)
+
+    def _one_graph(self, rows: int) -> Membership:
+        return of_one_graph(rows, self.idtype, self.device)
 
     # --- shared by the above --------------------------------------------------------------------
 

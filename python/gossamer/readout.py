@@ -1,65 +1,103 @@
 """Summaries of each graph in a batch, over its nodes or its edges.
 
+A batch is one more relation: each node (or edge) leads to its graph. On that relation a readout is
+message passing, a softmax is a softmax of edges, and broadcasting reads the destination, so the
+graph's engine runs or compiles all three like any graph call.
+
 Every function here exists for nodes and for edges; `kind` chooses. Graphs without rows give 0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from gossamer.errors import GraphError, RowCountError
-from gossamer.function import replace_infinity
+from gossamer.frame import Frame
+from gossamer.function import REDUCE_NAMES, BuiltinFunction, Reduce, finite_reduce
+from gossamer.schema import RelationEnds, Schema
 from gossamer.symbolic import traceable
 
 if TYPE_CHECKING:
     from gossamer.graph import Graph
+    from gossamer.udf import EdgeBatch, NodeBatch
 
-_IDENTITY = {"max": -float("inf"), "min": float("inf")}
-
-
-def _rows(graph: Graph, kind: str, typed: object) -> tuple[object, Tensor]:
-    """(fields, graph number of each row) for nodes or edges of a type."""
-    if kind == "nodes":
-        counts = graph.batch_num_nodes(typed)
-        data = graph.nodes[typed].data if typed is not None else graph.ndata
-    else:
-        counts = graph.batch_num_edges(typed)
-        data = graph.edges[typed].data
-    numbers = torch.arange(counts.shape[0], device=counts.device)
-    return data, torch.repeat_interleave(numbers, counts)
+_SCHEMA = Schema(("row", "graph"), (RelationEnds(0, "in", 1),), (0,), (1,))
 
 
-def segment_reduce(values: Tensor, segments: Tensor, count: int, op: str) -> Tensor:
-    """Reduce rows of (R, ...) by segment number into (count, ...); "sum", "mean", "max" or "min".
+@dataclass(frozen=True)
+class Readout(BuiltinFunction):
+    """One readout, as functions of the relation of rows to graphs, whose edges are the rows.
+
+    Args:
+        feat, weight: fields of the rows; their product is reduced.
+        op: "sum", "mean", "max" or "min".
+    """
+
+    feat: str
+    weight: str | None
+    op: str
+
+    MESSAGE: ClassVar[str] = "value"
+    RESULT: ClassVar[str] = "result"
+
+    def message(self, rows: EdgeBatch) -> dict[str, Tensor]:
+        """The values to be reduced, (R, ...)."""
+        value = rows.data[self.feat]
+        if self.weight is not None:
+            value = value * rows.data[self.weight]
+        if not value.is_floating_point():
+            raise GraphError(
+                f"a readout takes floating point fields, but {self.feat!r} gives {value.dtype}; "
+                "convert the field"
+            )
+        return {self.MESSAGE: value}
+
+    def reduce(self, graphs: NodeBatch) -> dict[str, Tensor]:
+        """The rows of each graph, (B, D, ...), reduced."""
+        reduce = Reduce(self.op, self.MESSAGE, self.RESULT)
+        return (
+            finite_reduce(reduce, graphs) if self.op in ("max", "min") else reduce.as_reduce(graphs)
+        )
+
+
+def _members(graph: Graph, kind: str, typed: object, fields: bool = True) -> Graph:
+    """The relation of the rows of a type to the graphs of the batch.
+
+    Its edges are the rows, in order; with `fields` they have the rows' own.
 
     Raises:
-        GraphError: unknown `op`.
+        GraphError: the sizes that the batch notes do not add up to the number of rows.
     """
-    shape = (count, *values.shape[1:])
-    if op in ("sum", "mean"):
-        total = values.new_zeros(shape).index_add(0, segments, values)
-        if op == "sum":
-            return total
-        sizes = torch.bincount(segments, minlength=count).clamp(min=1).to(values.dtype)
-        return total / sizes.reshape(-1, *[1] * (values.dim() - 1))
-    if op not in _IDENTITY:
-        raise GraphError(f"op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
-    spread = segments.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
-    start = values.new_full(shape, _IDENTITY[op])
-    return replace_infinity(start.scatter_reduce(0, spread, values, f"a{op}"))
+    from gossamer.graph import Graph
+
+    if kind == "nodes":
+        index = graph.get_ntype_id(typed)
+        rows, structure = graph._node_frames[index], graph._node_members(index).structure
+    else:
+        index = graph.get_etype_id(typed)
+        rows, structure = graph._edge_frames[index], graph._edge_members(index).structure
+    if structure.num_edges != rows.num_rows:
+        raise GraphError(
+            f"the graphs of the batch have {structure.num_edges} {kind} together, but there are "
+            f"{rows.num_rows}; say how many each has with set_batch_num_{kind}"
+        )
+    if not fields:
+        rows = Frame(rows.num_rows, kind, rows.device)
+    ends = Frame(structure.num_src, kind), Frame(structure.num_dst, "graphs", rows.device)
+    return Graph(_SCHEMA, [structure], ends, [rows], graph._engine)
 
 
 def _readout(
     graph: Graph, feat: str, weight: str | None, op: str, kind: str, typed: object
 ) -> Tensor:
-    data, segments = _rows(graph, kind, typed)
-    values = data[feat]
-    if weight is not None:
-        values = values * data[weight]
-    return segment_reduce(values, segments, graph.batch_size, op)
+    if op not in REDUCE_NAMES:
+        raise GraphError(f"op must be one of {', '.join(map(repr, REDUCE_NAMES))}, not {op!r}")
+    members = _members(graph, kind, typed)
+    return members._engine.readout(members, Readout(feat, weight, op))
 
 
 @traceable
@@ -125,10 +163,9 @@ def softmax_edges(graph: Graph, feat: str, *, etype: object = None) -> Tensor:
 
 
 def _softmax(graph: Graph, feat: str, kind: str, typed: object) -> Tensor:
-    from gossamer.eager import segment_softmax
-
-    data, segments = _rows(graph, kind, typed)
-    return segment_softmax(data[feat], segments, graph.batch_size)
+    members = _members(graph, kind, typed)
+    logits = members.relation(0).edges[feat]
+    return members._engine.edge_softmax(members, 0, logits, "dst")
 
 
 @traceable
@@ -144,12 +181,20 @@ def broadcast_edges(graph: Graph, graph_feat: Tensor, *, etype: object = None) -
 
 
 def _broadcast(graph: Graph, graph_feat: Tensor, kind: str, typed: object) -> Tensor:
-    count = graph.batch_size
+    members = _members(graph, kind, typed, fields=False)
+    relation = members.relation(0)
+    count = relation.structure.num_dst
     if graph_feat.shape[0] != count and count == 1:
         graph_feat = graph_feat.unsqueeze(0)  # DGL takes a row for a single graph
     if graph_feat.shape[0] != count:
         raise RowCountError(f"{graph_feat.shape[0]} rows for a batch of {count} graphs")
-    return graph_feat.index_select(0, _rows(graph, kind, typed)[1])
+    relation.dst["row"] = graph_feat
+    members._engine.apply_edges(members, 0, _row_of_graph)
+    return relation.edges["row"]
+
+
+def _row_of_graph(rows: EdgeBatch) -> dict[str, Tensor]:
+    return {"row": rows.dst["row"]}
 
 
 @traceable
@@ -169,9 +214,9 @@ def topk_edges(graph: Graph, feat: str, k: int, *, descending=True, sortby=None,
 
 
 def _topk(graph, feat, k, descending, sortby, kind, typed) -> tuple[Tensor, Tensor]:
-    data, segments = _rows(graph, kind, typed)
-    values = data[feat]
-    sizes = torch.bincount(segments, minlength=graph.batch_size).tolist()
+    relation = _members(graph, kind, typed).relation(0)
+    values = relation.edges[feat]
+    sizes = relation.structure.in_degrees().tolist()
     picked = [_topk_of(part, k, descending, sortby) for part in values.split(sizes)]
     columns = zip(*picked, strict=True)
     return tuple(torch.stack(list(column)) for column in columns)

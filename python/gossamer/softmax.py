@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gossamer.errors import GraphError, RowCountError
 from gossamer.ids import ALL, edge_ids_of, is_all
+from gossamer.segments import segment_softmax
 from gossamer.symbolic import is_symbolic
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ def edge_softmax(
 
 
 def _over_some(graph: Graph, logits: Tensor, eids: object, norm_by: str) -> Tensor:
-    from gossamer.eager import segment_softmax
-
     structure = graph.structure()
     edges = edge_ids_of(graph, eids, None, "eids").long()
     _check_rows(logits, edges.shape[0])
@@ -64,8 +63,6 @@ def _over_some(graph: Graph, logits: Tensor, eids: object, norm_by: str) -> Tens
 
 def _over_relations(graph: Graph, logits: Mapping, norm_by: str) -> dict:
     """Relations that share a node type are normalised together."""
-    from gossamer.eager import segment_softmax
-
     groups: dict[int, list[tuple[tuple[str, str, str], Tensor]]] = {}
     for etype, values in logits.items():
         index = graph.get_etype_id(etype)

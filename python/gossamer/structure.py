@@ -87,6 +87,27 @@ class Structure:
         self._cache: dict[str, object] = {}
         self._lock = threading.RLock()
 
+    @classmethod
+    def runs(cls, counts: Tensor) -> Structure:
+        """Edge `i` leads from source `i` to a destination: the first `counts[0]` edges to 0, and
+        so on.
+
+        Args:
+            counts: in-degrees, (num_dst,), int32 or int64.
+        """
+        number = int(counts.sum())
+        wide = max(number, counts.shape[0]) >= _INT32_LIMIT
+        ids = torch.arange(number, dtype=counts.dtype, device=counts.device)
+        numbers = torch.arange(counts.shape[0], dtype=counts.dtype, device=counts.device)
+        dst = torch.repeat_interleave(numbers, counts.long(), output_size=number)
+        structure = cls(ids, dst, number, counts.shape[0], homogeneous=False, check=False)
+        index = torch.int64 if wide else torch.int32
+        offsets = torch.zeros(counts.shape[0] + 1, dtype=index, device=counts.device)
+        offsets[1:] = counts.cumsum(0)
+        same = ids.to(index)
+        structure._cache["in_csr"] = Csr(offsets, same, same)
+        return structure
+
     @property
     def num_edges(self) -> int:
         """Number of edges E."""

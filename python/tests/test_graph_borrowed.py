@@ -53,13 +53,13 @@ def test_a_changed_graph_is_seen_anew():
 
 def test_structures_go_with_their_graph():
     gc.collect()
-    before = len(borrow._structures)
+    before = len(borrow._borrowed)
     d = small(DGL)
     gs.from_dgl(d)
-    assert len(borrow._structures) == before + 1
+    assert len(borrow._borrowed) == before + 1
     del d
     gc.collect()
-    assert len(borrow._structures) == before
+    assert len(borrow._borrowed) == before
 
 
 def test_scopes_of_either():

@@ -32,8 +32,9 @@ class GraphCall:
     """One graph call with user-defined functions.
 
     Args:
-        kind: "update_all", "apply_edges" (uses `message`), "apply_nodes" (uses `apply`), or
-            "edge_softmax" (uses no function; normalises the edge column `softmax_field`).
+        kind: "update_all", "readout" (update_all of the rows of a batch to its graphs),
+            "apply_edges" (uses `message`), "apply_nodes" (uses `apply`), or "edge_softmax" (uses no
+            function; normalises the edge column `softmax_field`).
         functions: makes the functions from the run-time scalars (`num_scalars` torch.SymFloat), so
             that a number which varies becomes an input.
         src, dst, edge: schemas of the frames, by field name. apply_nodes sees `dst`.

@@ -28,6 +28,7 @@ from gossamer.frame import Column, Frame, zeros
 from gossamer.function import BuiltinFunction, Reduce, finite_apply, finite_reduce
 from gossamer.function import from_dgl as builtin_of
 from gossamer.graph import Graph, Relation
+from gossamer.readout import Readout
 from gossamer.report import Fallback
 from gossamer.structure import Structure
 
@@ -150,6 +151,15 @@ class Region:
             with self._eagerly(call):
                 return EAGER.edge_softmax(graph, relation_index, logits, norm_by)
         return self.compute(call, list(call.captured.call.outputs))[0]
+
+    def readout(self, members: Graph, readout: Readout) -> Tensor:
+        """Run or compile a reduction of the rows of each graph."""
+        functions = (readout.message, readout.reduce, None)
+        call = self._record("readout", members.relation(0), functions)
+        if isinstance(call, Fallback):
+            with self._eagerly(call):
+                return EAGER.readout(members, readout)
+        return self.compute(call, [readout.RESULT])[0]
 
     # --- recording --------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gossamer.capture.call import CapturedCall, ColumnSpec, Functions, GraphCall
 from gossamer.capture.errors import UntraceableError
+from gossamer.capture.recorder import is_library, user_place
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import Snapshot, snapshot
 from gossamer.capture.substitute import substitute
@@ -349,12 +350,15 @@ def _too_many(site: Site) -> Fallback:
 
 
 def _definition(site: Site) -> tuple[str, int]:
-    """Where the first user function of the call is defined, for refusals without a better place."""
+    """Where the first user function of the call is defined, or else where the graph is called, for
+    refusals without a better place.
+    """
     for function in site.functions:
         code = _code(function)
-        if code is not None:
+        if code is not None and not is_library(code.co_filename):
             return code.co_filename, code.co_firstlineno
-    return "<unknown>", 0
+    file, line = user_place()
+    return file or "<unknown>", line
 
 
 def _code(function: object) -> object | None:

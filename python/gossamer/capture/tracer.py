@@ -168,7 +168,7 @@ class CallTrace:
 
     def fields(self, functions: Functions) -> dict[str, Tensor]:
         """The fields that the call makes; `written` are those that a message function assigned."""
-        if self.call.kind == "update_all":
+        if self.call.kind in ("update_all", "readout"):
             fields = self._reduce(functions.reduce, self._message(functions.message))
             return fields if functions.apply is None else self._apply(functions.apply, fields)
         if self.call.kind == "apply_edges":

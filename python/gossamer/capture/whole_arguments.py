@@ -1,11 +1,12 @@
 """The arguments of one call of a compiled model, taken apart: graphs, tensors, and the rest.
 
 The rest must be plain: it is part of the key by value. Of a tensor the key has all but the number
-of its rows, when that is the number of nodes or of edges of an argument graph.
+of its rows, when that is the number of nodes or edges of an argument graph, or of graphs in it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -17,6 +18,8 @@ from gossamer.borrow import DglInitializers, from_dgl, is_dgl_graph
 from gossamer.eager import EAGER
 from gossamer.frame import Frame, Initializers, zeros
 from gossamer.graph import Graph
+from gossamer.membership import Membership
+from gossamer.structure import Structure
 
 from .errors import UntraceableError
 
@@ -41,9 +44,10 @@ class Arguments:
         tensors: each argument tensor once.
         frames: the frames of all graphs, node frames first.
         structures: the relations of all graphs.
-        node_sets, edge_sets: row set of each node frame and relation; sets of equally many rows
-            are one. `counts` and `edge_counts` are their sizes.
-        rows: for each tensor ("node" or "edge", number of the row set), or None.
+        counts: by kind of rows, "node", "edge" and "graph" (of a batch), their number for each
+            node frame, relation and graph.
+        sets: by kind, the row set of each of these; sets of equally many rows are one.
+        rows: for each tensor (kind, number of the row set), or None.
         key: everything that decides what forward does with them.
 
     Raises:
@@ -69,8 +73,7 @@ class Arguments:
         self.key = (
             tuple(tokens),
             tuple(map(_graph_key, self.graphs)),
-            self.node_sets,
-            self.edge_sets,
+            tuple(self.sets.values()),
             tuple(map(_tensor_key, self.tensors, self.rows)),
         )
 
@@ -119,30 +122,49 @@ class Arguments:
         edges = [frame for graph in self.graphs for frame in graph._edge_frames]
         self.frames: list[Frame] = nodes + edges
         self.structures = [each for graph in self.graphs for each in graph._structures]
-        counts = [frame.num_rows for frame in nodes]
-        self.node_sets = tuple([counts.index(count) for count in counts])
-        self.counts = counts
-        counts = [frame.num_rows for frame in edges]
-        self.edge_sets = tuple([counts.index(count) for count in counts])
-        self.edge_counts = counts
-        if sum(self.counts) + sum(counts) > MAX_ROWS:
+        self.counts = {
+            "node": [frame.num_rows for frame in nodes],
+            "edge": [frame.num_rows for frame in edges],
+            "graph": [graph.batch_size for graph in self.graphs],
+        }
+        self.sets = {
+            kind: tuple([counts.index(count) for count in counts])
+            for kind, counts in self.counts.items()
+        }
+        if sum(self.counts["node"]) + sum(self.counts["edge"]) > MAX_ROWS:
             raise Unsuited(f"the graphs have more than {MAX_ROWS} nodes and edges")
 
     def _rows_of(self, tensor: Tensor) -> tuple[str, int] | None:
         if not tensor.dim():
             return None
         count = tensor.shape[0]
-        node, edge = count in self.counts, count in self.edge_counts
-        if node and edge:
-            raise Unsuited(f"a tensor with {count} rows may belong to nodes or to edges")
-        if node:
-            return "node", self.counts.index(count)
-        return ("edge", self.edge_counts.index(count)) if edge else None
+        kinds = [kind for kind, counts in self.counts.items() if count in counts]
+        if "graph" in kinds and not any(
+            graph._batch_nodes and graph.batch_size == count for graph in self.graphs
+        ):
+            kinds.remove("graph")  # one row is no sign of a graph that is no batch
+        if len(kinds) > 1:
+            words = " or to ".join(f"{kind}s" for kind in kinds)
+            raise Unsuited(f"a tensor with {count} rows may belong to {words}")
+        return (kinds[0], self.counts[kinds[0]].index(count)) if kinds else None
 
     def count(self, rows: tuple[str, int]) -> int:
         """The size of a row set."""
         kind, number = rows
-        return (self.counts if kind == "node" else self.edge_counts)[number]
+        return self.counts[kind][number]
+
+    def structure(self, number: int) -> Structure:
+        """A relation: first those of all graphs, then from the rows of each frame to the graphs of
+        their batch.
+        """
+        if number < len(self.structures):
+            return self.structures[number]
+        return self._members[number - len(self.structures)].structure
+
+    @functools.cached_property
+    def _members(self) -> list[Membership]:
+        nodes = [g._node_members(i) for g in self.graphs for i in range(len(g._node_frames))]
+        return nodes + [g._edge_members(i) for g in self.graphs for i in range(len(g._edge_frames))]
 
     def replaced(self, graphs: list, tensors: list) -> tuple[tuple, dict]:
         """Arguments of the same form, in fresh containers, with other graphs and tensors."""

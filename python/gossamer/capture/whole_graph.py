@@ -7,8 +7,8 @@ things differ: numbers of nodes and edges are unknown, columns are made when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from gossamer.frame import Frame
 from gossamer.graph import Graph, Relation
 from gossamer.ids import NID
+from gossamer.readout import Readout
 
 from .call import ColumnSpec, Functions, GraphCall, InputSpec
 from .errors import UntraceableError
@@ -203,11 +204,22 @@ class WholeStructure:
         raise _refusal(f"the structure of the graph decides ({name})")
 
 
-class _BatchCounts:
-    """Stands for the sizes of the graphs in a batch."""
+class WholeMembership:
+    """The graphs of a batch that rows belong to, in capture.
 
-    def __getattr__(self, name: str) -> Any:
-        raise _refusal("the graphs of a batch are told apart")
+    Args:
+        structure: the relation from the rows to the graphs.
+        is_batch: whether the graph is a batch; if not, it is known to be one graph.
+    """
+
+    def __init__(self, structure: WholeStructure, is_batch: bool):
+        self.structure = structure
+        self.size = structure.num_dst if is_batch else 1
+
+    @property
+    def counts(self) -> Tensor:
+        """A row value for each graph."""
+        return self.structure.in_degrees()
 
 
 class _CallTrace(CallTrace):
@@ -300,6 +312,20 @@ class WholeEngine:
         trace = _CallTrace("edge_softmax", self._recorder, relation)
         return trace.softmax(logits, norm_by)
 
+    def readout(self, members: Graph, readout: Readout) -> Tensor:
+        """Record the reduction."""
+        trace = _CallTrace("readout", self._recorder, members.relation(0))
+        return trace.fields(Functions(readout.message, readout.reduce))[readout.RESULT]
+
+
+class _MembersLike(NamedTuple):
+    """What a relation of rows to graphs is like."""
+
+    idtype: torch.dtype
+    device: torch.device
+    homogeneous: bool = False
+    is_block: bool = False
+
 
 def _relation_at(graph: Graph, ntype: int) -> tuple[int, str]:
     for end in ("dst", "src"):
@@ -314,42 +340,58 @@ class WholeGraphs:
 
     Args:
         graphs: the real ones.
-        node_sets, edge_sets: for each node frame and each relation of all graphs, in order, the
-            number of its row set; equal numbers are known to have equally many rows.
+        sets: see `Arguments`; equal numbers are known to have equally many rows.
 
     Attributes:
         graphs: what forward gets in their place.
-        node_sizes, edge_sizes: unknown numbers of rows, by number of the row set.
+        sizes: unknown numbers of rows, by kind and number of the row set.
         sources: the fields of before the call, node frames first.
-        structures: one per relation of all graphs.
+        structures: numbered as in `Arguments.structure`.
     """
 
     def __init__(
         self,
         recorder: Recorder,
         graphs: Sequence[Graph],
-        node_sets: Sequence[int],
-        edge_sets: Sequence[int],
+        sets: Mapping[str, Sequence[int]],
     ):
         self.recorder = recorder
-        self.node_sizes = {number: recorder.new_size(0) for number in dict.fromkeys(node_sets)}
-        self.edge_sizes = {number: recorder.new_size(0) for number in dict.fromkeys(edge_sets)}
+        self.sizes = {
+            (kind, number): recorder.new_size(0)
+            for kind, numbers in sets.items()
+            for number in dict.fromkeys(numbers)
+        }
         self.sources: list[FieldSource] = []
         self.structures: list[WholeStructure] = []
-        self._nodes = self._sources(graphs, "_node_frames", self.node_sizes, node_sets)
-        self._edges = self._sources(graphs, "_edge_frames", self.edge_sizes, edge_sets)
+        self._nodes = self._sources(graphs, "_node_frames", "node", sets)
+        self._edges = self._sources(graphs, "_edge_frames", "edge", sets)
         engine = WholeEngine(recorder)
         self.graphs = [self._graph(graph, engine) for graph in graphs]
+        batches = [self.sizes["graph", number] for number in sets["graph"]]
+        self._note_batches(graphs, batches, "_node_frames", "_batch_nodes")
+        self._note_batches(graphs, batches, "_edge_frames", "_batch_edges")
 
-    def _sources(self, graphs, attribute, sizes, sets) -> Iterator[WholeFrame]:
+    def _sources(self, graphs, attribute, kind, sets) -> Iterator[WholeFrame]:
         frames = [frame for graph in graphs for frame in getattr(graph, attribute)]
         made = []
-        for frame, number in zip(frames, sets, strict=True):
-            rows = sizes[number]
+        for frame, number in zip(frames, sets[kind], strict=True):
+            rows = self.sizes[kind, number]
             self.sources.append(FieldSource(self.recorder, len(self.sources), frame, rows))
             columns = Columns(self.sources[-1])
             made.append(WholeFrame(rows, frame.kind, frame.device, columns, FixedInitializers()))
         return iter(made)
+
+    def _note_batches(self, graphs, batches, frames, attribute) -> None:
+        """Give the graphs in capture the batches of the real ones, one relation per frame."""
+        for real, graph, size in zip(graphs, self.graphs, batches, strict=True):
+            members = getattr(graph, attribute)
+            for index, frame in enumerate(getattr(graph, frames)):
+                ends = (self.recorder.new_size(0), size, frame.num_rows, self.recorder.new_size(1))
+                like = real._structures[0]
+                kind = _MembersLike(like.idtype, like.device)
+                structure = WholeStructure(self, len(self.structures), kind, Sizes(*ends))
+                self.structures.append(structure)
+                members[index] = WholeMembership(structure, bool(real._batch_nodes))
 
     def _graph(self, real: Graph, engine: WholeEngine) -> Graph:
         nodes = [next(self._nodes) for _ in real._node_frames]
@@ -362,7 +404,4 @@ class WholeGraphs:
             sizes = Sizes(*ends, frame.num_rows, self.recorder.new_size(1))
             structures.append(WholeStructure(self, len(self.structures), structure, sizes))
             self.structures.append(structures[-1])
-        graph = Graph(real._schema, structures, nodes, edges, engine)
-        graph._batch_nodes = dict.fromkeys(real._batch_nodes, _BatchCounts())
-        graph._batch_edges = dict.fromkeys(real._batch_edges, _BatchCounts())
-        return graph
+        return Graph(real._schema, structures, nodes, edges, engine)

@@ -38,7 +38,7 @@ class WholePlan:
         self._session = session
         self._relations = [ends.number for ends in trace.call.relations]
         keep = session.options.keep_fields
-        num_nodes = len(arguments.counts)
+        num_nodes = len(arguments.counts["node"])
         self._later = {
             made.name: _LaterField(self, made.name)
             for change in trace.changes
@@ -48,7 +48,7 @@ class WholePlan:
         }
         names = [name for name in trace.call.outputs if name not in self._later]
         self._numbers = {name: number for number, name in enumerate(names)}
-        structures = [arguments.structures[number] for number in self._relations]
+        structures = [arguments.structure(number) for number in self._relations]
         self._plan = Plan(self.dag(names), session, structures, required=True)
         self._reads = _reads(self._plan.emitted)
         self._detached = self._without_gradient(arguments, reached)
@@ -73,7 +73,7 @@ class WholePlan:
 
     def run(self, arguments: Arguments, reached: Reached) -> Any:
         """The results; fields are written to the graphs."""
-        structures = [arguments.structures[number] for number in self._relations]
+        structures = [arguments.structure(number) for number in self._relations]
         tensors = [read(arguments, reached) for read in self._reads]
         outputs = run_tensors(self._plan, structures, tensors)
         for number in self._detached:
@@ -124,7 +124,7 @@ class WholePlan:
             return []
         # What the compiler cannot differentiate is found now, while region mode is still a choice.
         wrt = tuple(number for number, flag in enumerate(flags) if flag)
-        self._plan.training(wrt, [arguments.structures[number] for number in self._relations])
+        self._plan.training(wrt, [arguments.structure(number) for number in self._relations])
         depend = _dependent(self._plan.emitted, flags)
         floating = [type.is_float for type in self._plan.emitted.types]
         return [
@@ -166,7 +166,7 @@ def _read(spec: InputSpec) -> Read:
         return lambda arguments, reached: reached.tensors[index]
     if spec.kind == "field":
         return lambda arguments, reached: arguments.frames[index][name]
-    return lambda arguments, reached: ids_of(spec, arguments.structures[index])
+    return lambda arguments, reached: ids_of(spec, arguments.structure(index))
 
 
 def _given(given: Given) -> Callable[[Arguments, Reached], Any]:
@@ -213,7 +213,7 @@ class _LaterField:
 
     def column(self, arguments: Arguments, reached: Reached) -> LaterColumn:
         """The field of one call."""
-        structures = [arguments.structures[number] for number in self._whole._relations]
+        structures = [arguments.structure(number) for number in self._whole._relations]
         tensors = [read(arguments, reached) for read in self.reads]
         return LaterColumn(self, structures, tensors)
 

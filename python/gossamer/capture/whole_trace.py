@@ -90,15 +90,10 @@ class _ForwardTrace:
         self.arguments = arguments
         self.lifted = reached.tensors
         self.recorder = Recorder(reached.tensors)
-        sets = arguments.node_sets, arguments.edge_sets
-        self.graphs = WholeGraphs(self.recorder, arguments.graphs, *sets)
-        self.row_sets = {
-            **{("node", number): size for number, size in self.graphs.node_sizes.items()},
-            **{("edge", number): size for number, size in self.graphs.edge_sizes.items()},
-        }
-        counts = {"node": arguments.counts, "edge": arguments.edge_counts}
+        self.graphs = WholeGraphs(self.recorder, arguments.graphs, arguments.sets)
+        self.row_sets = self.graphs.sizes
         self.recorder.row_counts = {
-            size.node.expr: counts[kind][number] for (kind, number), size in self.row_sets.items()
+            size.node.expr: arguments.count(rows) for rows, size in self.row_sets.items()
         }
         self.tensors = [
             self._tensor(index, tensor, rows)
@@ -254,17 +249,24 @@ class _ForwardTrace:
         used = list(dict.fromkeys(used))
         if not used:
             raise UntraceableError("forward passes no messages")
-        named = {size.node.expr for index in used for size in structures[index].sizes}
+        named = {symbol for index in used for symbol in self._names(index)}
         for size in self._sizes():
             if size not in named:
                 index = self._with_rows(size)
-                used.append(index)
+                used += [index] if index not in used else []
                 named |= {each.node.expr for each in structures[index].sizes}
+        used.sort()
         ends = []
         for index in used:
             structure = structures[index]
             ends.append(Ends(index, structure.homogeneous, structure.sizes.symbols()))
         return tuple(ends)
+
+    def _names(self, index: int) -> list[Any]:
+        """The row sets that are at home in a relation: the rows of a batch are so elsewhere."""
+        sizes = self.graphs.structures[index].sizes
+        members = index >= len(self.arguments.structures)
+        return [size.node.expr for size in (sizes[1:2] if members else sizes)]
 
     def _sizes(self) -> list[Any]:
         """Numbers of nodes and edges in the shapes of the record."""

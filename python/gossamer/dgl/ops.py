@@ -13,12 +13,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from gossamer import function
+from gossamer import function, segments
 from gossamer.errors import GraphError
 from gossamer.frame import Frame
 from gossamer.function import BinaryMessage, BuiltinFunction, CopyMessage, Reduce
 from gossamer.graph import Graph
-from gossamer.readout import segment_reduce as _segment_reduce
 from gossamer.softmax import edge_softmax
 from gossamer.symbolic import traceable
 
@@ -77,15 +76,15 @@ def gsddmm(
 def segment_reduce(seglen: Tensor, value: Tensor, reducer: str = "sum") -> Tensor:
     """(len(seglen), ...): reduce consecutive runs of rows; `seglen` are their lengths."""
     numbers = seglen.new_tensor(range(seglen.shape[0])).long()
-    return _segment_reduce(value, numbers.repeat_interleave(seglen), seglen.shape[0], reducer)
+    return segments.segment_reduce(
+        value, numbers.repeat_interleave(seglen), seglen.shape[0], reducer
+    )
 
 
 def segment_softmax(seglen: Tensor, value: Tensor) -> Tensor:
     """Softmax over consecutive runs of rows; `seglen` are their lengths."""
-    from gossamer import eager
-
     numbers = seglen.new_tensor(range(seglen.shape[0])).long()
-    return eager.segment_softmax(value, numbers.repeat_interleave(seglen), seglen.shape[0])
+    return segments.segment_softmax(value, numbers.repeat_interleave(seglen), seglen.shape[0])
 
 
 def _message(op: str, lhs: str, rhs: str) -> BuiltinFunction:

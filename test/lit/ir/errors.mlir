@@ -355,9 +355,9 @@ func.func @linear_result(%x: tensor<?x4xf32, #node>, %w: tensor<4x2xf32>) -> ten
 
 // -----
 
-func.func @pad_edges(%m: tensor<?x4xf32, #mp.rows<0, edge>>) -> tensor<?x4xf32, #mp.rows<0, src>> {
-  // expected-error @below {{expects tables of nodes, but has}}
-  %r = mp.pad_rows %m : tensor<?x4xf32, #mp.rows<0, edge>> -> tensor<?x4xf32, #mp.rows<0, src>>
+func.func @pad_parameter(%m: tensor<3x4xf32>) -> tensor<?x4xf32, #mp.rows<0, src>> {
+  // expected-error @below {{expects tables with rows, but has}}
+  %r = mp.pad_rows %m : tensor<3x4xf32> -> tensor<?x4xf32, #mp.rows<0, src>>
   return %r : tensor<?x4xf32, #mp.rows<0, src>>
 }
 

@@ -105,6 +105,21 @@ func.func @prefix(%x: tensor<?x4xf32, #src>) -> tensor<?x4xf32, #dst> {
 
 // -----
 
+// Nodes may be the edges of another relation: those that lead to the graphs of a batch.
+#node = #mp.rows<0, node>
+#member = #mp.rows<1, edge>
+#graph = #mp.rows<1, dst>
+// CHECK-LABEL: func @readout
+// CHECK: %[[M:.*]] = mp.gather dst %{{.*}} -> tensor<?x4xf32, #mp.rows<1, edge>>
+// CHECK: mp.pad_rows %[[M]] : tensor<?x4xf32, #mp.rows<1, edge>> -> tensor<?x4xf32, #mp.rows<0, node>>
+func.func @readout(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #graph> attributes {mp.graphs = 2 : i64} {
+  %m = mp.prefix %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #member>
+  %s = mp.reduce sum dst %m : tensor<?x4xf32, #member> -> tensor<?x4xf32, #graph>
+  return %s : tensor<?x4xf32, #graph>
+}
+
+// -----
+
 // A parameter repeated for every edge: features first, then the edges of each
 // node, then the nodes.
 #edge = #mp.rows<0, edge>

@@ -21,7 +21,7 @@ from gossamer.convert import (
     graph,
     heterograph,
 )
-from gossamer.errors import FallbackWarning
+from gossamer.errors import FallbackWarning, RandomNumbersWarning
 from gossamer.graph import Graph
 from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse
@@ -52,6 +52,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "FallbackWarning",
     "Graph",
+    "RandomNumbersWarning",
     "batch",
     "compile",
     "create_block",

@@ -29,6 +29,7 @@ def compile(
     backend: str = "native",
     numerics: str = "fast",
     target: str = "host",
+    rng: str = "compiled",
     keep_fields: bool = False,
 ) -> Any:
     """Compile the message passing of a module or function; the model itself is untouched.
@@ -41,6 +42,10 @@ def compile(
             plain torch operators on any device.
         numerics: ``"fast"`` may reassociate sums and products, ``"strict"`` rewrites exactly only.
         target: ``"host"`` for the best code of this machine, ``"generic"`` for x86-64-v2.
+        rng: random numbers in user-defined functions (dropout, ``torch.rand_like``, ...):
+            ``"compiled"`` draws them in kernels, from one 64-bit draw of torch's generator per
+            graph call: of the same law, but not torch's bits, which one ``RandomNumbersWarning``
+            says. ``"eager"`` keeps torch's bits: these functions run eagerly.
         keep_fields: edge fields left on the graph are computed during the call instead of when
             they are first read.
 
@@ -57,6 +62,7 @@ def compile(
         backend=backend,
         numerics=numerics,
         target=target,
+        rng=rng,
         keep_fields=keep_fields,
     )
     if model is None:

@@ -135,6 +135,31 @@ class FallbackWarning(UserWarning):
         super().__init__(_fallback_text(fallback) + "; this call runs eagerly")
 
 
+class RandomNumbersWarning(UserWarning):
+    """Random numbers in a compiled function are not those that torch draws eagerly. Said once.
+
+    They are of the same law, equal again after ``torch.manual_seed``, and the same in the backward.
+    A test that compares with eager code bit by bit keeps torch's, at the price of running eagerly:
+
+    >>> fast = gs.compile(model, rng="eager")
+
+    Attributes:
+        file, line: the function that draws them.
+    """
+
+    def __init__(self, file: str, line: int):
+        self.file = file
+        self.line = line
+        super().__init__(
+            f"{file}:{line}: random numbers (dropout and its like) are drawn in compiled code: of "
+            'the same law as torch\'s, but not the same bits; gs.compile(..., rng="eager") keeps '
+            "torch's and runs such functions eagerly"
+        )
+
+    def __reduce__(self):
+        return type(self), (self.file, self.line)
+
+
 class StaleFieldError(GossamerError):
     """A deferred edge field was read after one of its inputs was changed in place.
 

@@ -45,6 +45,7 @@ class GraphCall:
             initializer is the caller's concern.
         canonical_etype: (source type, edge type, destination type), which batches show to
             functions.
+        rng: what random numbers in the functions are: "compiled", or "eager" for a refusal.
         softmax_field, softmax_end: for edge_softmax: the column, and the end ("dst" or "src") at
             which the edges of one group meet.
     """
@@ -60,6 +61,7 @@ class GraphCall:
     num_scalars: int = 0
     initializers: Mapping[str, float] = field(default_factory=dict)
     canonical_etype: tuple[str, str, str] = ("_N", "_E", "_N")
+    rng: str = "compiled"
     softmax_field: str = "logits"
     softmax_end: str = "dst"
 
@@ -73,6 +75,7 @@ class InputSpec:
     (endpoints of edges).
     kind "lifted": tensor `index` of the call's lifted tensors.
     kind "scalar": run-time scalar `index`, a Python float.
+    kind "seed": of the random numbers of a graph call, number `index` of those that draw.
 
     Of a whole forward (`CapturedForward`), whose rows are those of the placeholder's shape:
 
@@ -152,6 +155,20 @@ class CapturedCall:
     homogeneous: bool
     symbols: Symbols
     asks_ids: bool = field(default=False, kw_only=True)
+
+    @property
+    def draws_at(self) -> tuple[str, int] | None:
+        """Where the functions draw their first random number, if any."""
+        placeholders = self.graph.find_nodes(op="placeholder")
+        for node, spec in zip(placeholders, self.inputs, strict=True):
+            if spec.kind == "seed":
+                return next(iter(node.users)).meta["loc"]
+        return None
+
+    @property
+    def num_seeds(self) -> int:
+        """How many seeds the call takes: of a whole forward, one for each graph call that draws."""
+        return 1 + max((i.index for i in self.inputs if i.kind == "seed"), default=-1)
 
     @property
     def reads(self) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import composite
+from . import composite, draws
 from .recorder import Recorder
 
 
@@ -21,6 +21,10 @@ class RecordingMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if not self._recorder.recording:
             return func(*args, **(kwargs or {}))
+        draw = draws.OPERATORS.get(func)
+        if draw is not None:
+            with self:
+                return draw(self._recorder, *args, **(kwargs or {}))
         return self._recorder.dispatch(func, args, kwargs or {})
 
 
@@ -84,8 +88,10 @@ class ApiMode(TorchFunctionMode):
         if func in _ASKS_AUTOGRAD:
             raise recorder.refuse("autograd's state is read or changed", "do so outside")
         args, kwargs = recorder.without_data(args), recorder.without_data(kwargs)
+        record = draws.FUNCTIONS.get(func)
         # Under autocast torch's own dispatch decides the dtypes, below this mode.
-        record = None if torch.is_autocast_enabled("cpu") else composite.TABLE.get(func)
+        if record is None and not torch.is_autocast_enabled("cpu"):
+            record = composite.TABLE.get(func)
         if record is not None:
             result = record(recorder, *args, **kwargs)
             if result is not None:

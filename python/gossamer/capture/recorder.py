@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_map
 
 from . import composite
 from .call import InputSpec, Meta, Number
+from .draws import Draws
 from .errors import UntraceableError
 
 aten = torch.ops.aten
@@ -88,7 +89,8 @@ def size_decision(error: Exception) -> UntraceableError:
 class Recorder:
     """One capture: symbols, the growing fx graph, and which node each tensor stands for."""
 
-    def __init__(self, lifted: Sequence[Tensor]):
+    def __init__(self, lifted: Sequence[Tensor], rng: str = "compiled"):
+        self.draws = Draws(rng)
         self.env = _Env()
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.graph = fx.Graph()
@@ -295,7 +297,7 @@ class Recorder:
     def _check(self, func: Any, args: tuple) -> None:
         tags = func.tags
         if torch.Tag.nondeterministic_seeded in tags:
-            raise self.refuse(f"random numbers ({func})", "call the module in eval() mode")
+            raise self.refuse(f"random numbers ({func})", "draw with torch.rand_like")
         if torch.Tag.data_dependent_output in tags or func is aten._local_scalar_dense.default:
             raise self.refuse(
                 f"a tensor's value is read in Python ({func})", "select with torch.where"

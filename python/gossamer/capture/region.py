@@ -20,6 +20,7 @@ from torch import Tensor
 from gossamer import dgl_bridge
 from gossamer.borrow import from_dgl, is_dgl_graph
 from gossamer.capture.call import CapturedCall, ColumnSpec, Dag, InputSpec, Produced, Step
+from gossamer.capture.draws import draw_seed
 from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
@@ -289,6 +290,8 @@ def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor |
     if spec.kind == "scalar":
         packed = bytearray(struct.pack("d", captured.scalars[spec.index]))
         return torch.frombuffer(packed, dtype=torch.float64).reshape(())
+    if spec.kind == "seed":
+        return draw_seed()
     return ids_of(spec, relation.structure)
 
 

@@ -26,7 +26,7 @@ from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import Snapshot, snapshot
 from gossamer.capture.substitute import substitute
 from gossamer.capture.tracer import trace_call
-from gossamer.errors import FallbackWarning, UnsupportedError
+from gossamer.errors import FallbackWarning, RandomNumbersWarning, UnsupportedError
 from gossamer.report import Compilation, Fallback
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _CHOICES = {
     "backend": ("native", "torch"),
     "numerics": ("fast", "strict"),
     "target": ("host", "generic"),
+    "rng": ("compiled", "eager"),
 }
 
 
@@ -51,6 +52,7 @@ class Options:
     backend: str = "native"
     numerics: str = "fast"
     target: str = "host"
+    rng: str = "compiled"
     keep_fields: bool = False
 
     def __post_init__(self) -> None:
@@ -180,6 +182,7 @@ class Session:
         #: How many graph calls fell back so far, counting repetitions.
         self.refused = 0
         self._entries: dict[Hashable, _Entry] = {}
+        self._draws = False
 
     def capture(self, site: Site) -> Captured | Fallback:
         """The captured form of a graph call, or why it runs eagerly."""
@@ -236,13 +239,16 @@ class Session:
             if len(entry.variants) >= MAX_VARIANTS:
                 break
             try:
-                call = _trace_unchanged(site, reached, scalars)
+                call = _trace_unchanged(site, reached, scalars, self.options.rng)
             except (UntraceableError, CannotSnapshot) as error:
                 refusal = _refusal(site, error)
                 continue
             fixed = {p: v for p, v in reached.floats.items() if p not in set(scalars)}
             variant = _Variant(fixed, scalars, call)
             entry.variants.append(variant)
+            if call.draws_at and not self._draws:
+                self._draws = True
+                warnings.warn(RandomNumbersWarning(*call.draws_at), stacklevel=2)
             return variant
         if len(entry.variants) >= MAX_VARIANTS:
             refusal = _too_many(site)
@@ -271,7 +277,7 @@ def _reach(functions: tuple[Callable | None, ...]) -> Reached:
     return Reached(tuple(keys), list(tensors.values()), floats, inspects)
 
 
-def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCall:
+def _trace_unchanged(site: Site, reached: Reached, scalars: tuple, rng: str) -> CapturedCall:
     """The captured call of functions that leave no trace in the user's objects.
 
     Copies of the functions are traced, so that one which changes its state in a way that no
@@ -306,6 +312,7 @@ def _trace_unchanged(site: Site, reached: Reached, scalars: tuple) -> CapturedCa
             num_scalars=len(scalars),
             initializers=dict(site.initializers),
             canonical_etype=site.canonical_etype,
+            rng=rng,
             softmax_end=site.softmax_end,
         )
     )

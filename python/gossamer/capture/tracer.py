@@ -54,7 +54,7 @@ def trace_call(call: GraphCall) -> CapturedCall:
     from gossamer.emit import emit
 
     with TRACING:
-        recorder = Recorder(call.lifted)
+        recorder = Recorder(call.lifted, call.rng)
         sizes = Sizes.new(recorder, call.homogeneous)
         scalars = [recorder.scalar(index) for index in range(call.num_scalars)]
         functions = call.functions(scalars)
@@ -168,6 +168,10 @@ class CallTrace:
 
     def fields(self, functions: Functions) -> dict[str, Tensor]:
         """The fields that the call makes; `written` are those that a message function assigned."""
+        with self.recorder.draws.of_call():
+            return self._fields(functions)
+
+    def _fields(self, functions: Functions) -> dict[str, Tensor]:
         if self.call.kind in ("update_all", "readout"):
             fields = self._reduce(functions.reduce, self._message(functions.message))
             return fields if functions.apply is None else self._apply(functions.apply, fields)
@@ -196,7 +200,9 @@ class CallTrace:
         mailbox = {name: self._mailbox(tensor) for name, tensor in messages.items()}
         data = self._frame("dst", self.call.dst, None, "nodes.data", self.num_dst)
         batch = NodeBatch(data, mailbox, self._node_ids, self.num_dst, self.call.canonical_etype[2])
-        fields = self._checked(reduce, reduce(batch), self.num_dst, "nodes")
+        with self.recorder.draws.per_degree():
+            returned = reduce(batch)
+        fields = self._checked(reduce, returned, self.num_dst, "nodes")
         return {name: self._fill(name, tensor) for name, tensor in fields.items()}
 
     def _apply(self, apply, overlay: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -6,8 +6,8 @@ capture is used only when it is proved that nothing else than the results and th
 graphs came of it:
 
 - the snapshot refuses code that writes attributes or globals, prints, or reads clocks and files;
-- the recorder refuses random numbers, decisions on values or sizes, and writes to what outlives the
-  call (parameters, buffers, arguments, fields);
+- the recorder refuses random numbers outside of user-defined functions, decisions on values or
+  sizes, and writes to what outlives the call (parameters, buffers, arguments, fields);
 - afterwards the copy and the arguments' containers must be as they were.
 
 What the capture relied on is the plan's key (code and values that it reaches, schemas, modes), or
@@ -161,7 +161,7 @@ class Whole:
     def _capture(self, site, key, function, arguments, reached) -> Ready | None:
         with self._lock:
             try:
-                trace = trace_forward(function, arguments, reached)
+                trace = trace_forward(function, arguments, reached, self._session.options.rng)
                 plan = WholePlan(trace, self._session, arguments, reached)
             except (UntraceableError, CannotSnapshot, CompileError) as error:
                 place = f"{error.file}:{error.line}: " if error.file else ""

@@ -60,6 +60,8 @@ class Arguments:
         self.graphs: list[Graph] = []
         self.originals: list[Any] = []
         self.tensors: list[Tensor] = []
+        #: Of this call's random numbers.
+        self.seeds: list[Tensor] = []
         tokens: list[Hashable] = []
         for value in args:
             self._take(value, tokens)

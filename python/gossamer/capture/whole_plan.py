@@ -14,6 +14,7 @@ from gossamer.errors import StaleFieldError
 from gossamer.structure import Structure
 
 from .call import Dag, InputSpec, Step
+from .draws import draw_seed
 from .plan import Plan, run_tensors
 from .region import ids_of, version_of
 from .whole_arguments import Arguments
@@ -74,6 +75,7 @@ class WholePlan:
     def run(self, arguments: Arguments, reached: Reached) -> Any:
         """The results; fields are written to the graphs."""
         structures = [arguments.structure(number) for number in self._relations]
+        arguments.seeds = [draw_seed() for _ in range(self._trace.call.num_seeds)]
         tensors = [read(arguments, reached) for read in self._reads]
         outputs = run_tensors(self._plan, structures, tensors)
         for number in self._detached:
@@ -119,7 +121,10 @@ class WholePlan:
         """Outputs that eager code would compute without gradient although others have one."""
         if not torch.is_grad_enabled():
             return []
-        flags = [read(arguments, reached).requires_grad for read in self._reads]
+        flags = [
+            spec.kind != "seed" and read(arguments, reached).requires_grad
+            for spec, read in zip(self._plan.emitted.inputs, self._reads, strict=True)
+        ]
         if not any(flags):
             return []
         # What the compiler cannot differentiate is found now, while region mode is still a choice.
@@ -166,6 +171,8 @@ def _read(spec: InputSpec) -> Read:
         return lambda arguments, reached: reached.tensors[index]
     if spec.kind == "field":
         return lambda arguments, reached: arguments.frames[index][name]
+    if spec.kind == "seed":
+        return lambda arguments, reached: arguments.seeds[index]
     return lambda arguments, reached: ids_of(spec, arguments.structure(index))
 
 

@@ -75,21 +75,21 @@ class Trace:
     prefixes: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
 
 
-def trace_forward(function: Callable, arguments: Arguments, reached: Any) -> Trace:
+def trace_forward(function: Callable, arguments: Arguments, reached: Any, rng: str) -> Trace:
     """Run a copy of `function` without data.
 
     Raises:
         UntraceableError, CannotSnapshot: what stands against one program.
     """
     with TRACING:
-        return _ForwardTrace(arguments, reached).run(function)
+        return _ForwardTrace(arguments, reached, rng).run(function)
 
 
 class _ForwardTrace:
-    def __init__(self, arguments: Arguments, reached: Any):
+    def __init__(self, arguments: Arguments, reached: Any, rng: str):
         self.arguments = arguments
         self.lifted = reached.tensors
-        self.recorder = Recorder(reached.tensors)
+        self.recorder = Recorder(reached.tensors, rng)
         self.graphs = WholeGraphs(self.recorder, arguments.graphs, arguments.sets)
         self.row_sets = self.graphs.sizes
         self.recorder.row_counts = {

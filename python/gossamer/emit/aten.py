@@ -8,13 +8,15 @@ import torch
 from torch import fx
 
 from gossamer.capture import (
+    draws,
     ops,  # noqa: F401  (registers torch.ops.gossamer)
     recorder,
 )
 
 from . import elementwise, products, reductions, shapes
+from .ir import Type
 from .lower import Lowering
-from .table import Table
+from .table import Table, dtype_word, features
 
 _GRAPH = torch.ops.gossamer
 
@@ -50,6 +52,20 @@ def _softmax(lowering: Lowering, node: fx.Node) -> Table:
     return Table(lowering.builder.op("mp.softmax", (table.value,), table.type, end=end), table.axes)
 
 
+def _uniform(lowering: Lowering, node: fx.Node) -> Table:
+    """Numbers for messages are numbers for their edges."""
+    seed, stream, _, dtype = node.args
+    axes, rows = lowering.axes_of(node.meta["val"].shape)
+    in_mailbox = rows is not None and rows.kind == "mailbox"
+    drawn = lowering.rows("edge") if in_mailbox else rows
+    type = Type(features(axes), dtype_word(dtype), drawn)
+    key = lowering.table(seed).value
+    value = lowering.builder.op("mp.uniform", (key,), type, stream=stream)
+    if in_mailbox:
+        value = lowering.builder.op("mp.mailbox", (value,), type.with_rows(rows))
+    return Table(value, axes)
+
+
 def _input_index(node: fx.Node) -> int:
     return node.graph.find_nodes(op="placeholder").index(node)
 
@@ -60,6 +76,7 @@ TABLE: dict[Any, Any] = {
     **reductions.TABLE,
     **products.TABLE,
     recorder.getitem: shapes.item,
+    draws.uniform: _uniform,
     _GRAPH.gather_src.default: _gather("src"),
     _GRAPH.gather_dst.default: _gather("dst"),
     _GRAPH.mailbox.default: _mailbox,

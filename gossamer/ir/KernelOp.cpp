@@ -72,6 +72,20 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
 
+/// A sum over all rows is complete only after the last one: nothing in the body
+/// reads it.
+static LogicalResult verifyTotal(KernelOp kernel, Operation &op) {
+  RowsAttr rows = rowsOf(op.getOperand(0));
+  if (!kernel.getRowsAttr() ||
+      (rows != kernel.getRowsAttr() && rows.getKind() != RowKind::Edge))
+    return op.emitOpError("sums rows that its kernel does not visit: ")
+           << op.getOperand(0).getType();
+  if (op.use_empty() || (op.hasOneUse() && isa<YieldOp>(*op.user_begin())))
+    return success();
+  return op.emitOpError("is complete after the last row only, so it is yielded "
+                        "once and not read");
+}
+
 /// `op` may stand in the body of `kernel`.
 static LogicalResult verifyBodyOp(KernelOp kernel, Operation &op) {
   RowsAttr rows = kernel.getRowsAttr();
@@ -89,6 +103,8 @@ static LogicalResult verifyBodyOp(KernelOp kernel, Operation &op) {
           "reads rows at the other end that this kernel computes");
     return success();
   }
+  if (isa<SumRowsOp, ContractRowsOp>(op))
+    return verifyTotal(kernel, op);
   auto end = op.getAttrOfType<EndAttr>("end");
   if (end && end.getValue() != kernel.getEnd())
     return op.emitOpError("expects ")

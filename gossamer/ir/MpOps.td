@@ -478,6 +478,8 @@ def Mp_KernelOp : Mp_Op<"kernel", [IsolatedFromAbove, SingleBlock, Pure]> {
       out-edges. reduce, degree and fill_isolated in the body have that end.
     - a gather from the kernel's own end is the row itself; a gather from the
       other end reads a kernel input, never a value computed in the body.
+    - sum_rows and contract_rows in the body add up over all rows the kernel
+      visits; they are read by the yield only.
     - `over params` (no `rows`): the body holds tables without rows only and runs
       once.
 

@@ -98,6 +98,13 @@ Value lowering::combine(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
   llvm_unreachable("all kinds are covered");
 }
 
+Value lowering::multiply(ImplicitLocOpBuilder &b, Value left, Value right) {
+  if (isa<FloatType>(getElementTypeOrSelf(left.getType())))
+    return arith::MulFOp::create(b, left, right,
+                                 arith::FastMathFlags::contract);
+  return arith::MulIOp::create(b, left, right);
+}
+
 Value lowering::combineLanes(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
                              Value vector) {
   for (int64_t lanes = lanesOf(vector.getType()); lanes > 1; lanes /= 2) {

@@ -27,6 +27,10 @@ mlir::Value zero(mlir::ImplicitLocOpBuilder &b, mlir::Type type);
 mlir::Value combine(mlir::ImplicitLocOpBuilder &b, mp::ReduceKind kind,
                     mlir::Value left, mlir::Value right);
 
+/// A product of numbers that may become part of a fused multiply-add.
+mlir::Value multiply(mlir::ImplicitLocOpBuilder &b, mlir::Value left,
+                     mlir::Value right);
+
 /// All lanes combined, pairwise.
 mlir::Value combineLanes(mlir::ImplicitLocOpBuilder &b, mp::ReduceKind kind,
                          mlir::Value vector);

@@ -52,6 +52,40 @@ static void emitSweep(ImplicitLocOpBuilder &b, KernelFrame &frame,
           });
 }
 
+static void emitRow(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                    StageEmitter &stages, const Plan &plan, Value row) {
+  frame.enterRow(row);
+  for (const Phase &phase : plan.phases) {
+    for (const Stage &stage : phase.rowStages)
+      stages.emitOnce(stage);
+    emitSweep(b, frame, stages, phase, plan.blockEdges);
+  }
+}
+
+/// The loop over rows, in runs when sums over all rows want it so.
+static void emitRows(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                     StageEmitter &stages, const Plan &plan) {
+  auto emitRange = [&](Value begin, Value end) {
+    emitFor(b, begin, end, 1, {}, [&](Value row, ValueRange) {
+      emitRow(b, frame, stages, plan, row);
+      return Carried();
+    });
+  };
+  auto isSum = [](const Total &total) { return !total.isOuter; };
+  if (!llvm::any_of(plan.totals, isSum))
+    return emitRange(frame.begin, frame.end);
+  emitFor(
+      b, frame.begin, frame.end, kRowsPerRun, {}, [&](Value run, ValueRange) {
+        emitRange(
+            run, arith::MinSIOp::create(
+                     b, arith::AddIOp::create(b, run, constant(b, kRowsPerRun)),
+                     frame.end));
+        for (const Total &total : llvm::make_filter_range(plan.totals, isSum))
+          stages.emitAddRun(total);
+        return Carried();
+      });
+}
+
 FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
                                            StringRef symbol, ModuleOp module,
                                            const KernelOptions &options) {
@@ -63,19 +97,16 @@ FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
   b.setInsertionPointToEnd(module.getBody());
   func::FuncOp function = createFunction(b, symbol);
   KernelFrame frame(b, function, kernel, *plan, options);
-  StageEmitter stages(b, frame, options);
+  StageEmitter stages(b, frame, *plan, options);
   for (const Stage &stage : plan->sharedStages)
     stages.emitOnce(stage);
+  for (const Total &total : plan->totals)
+    stages.emitEmpty(total);
   if (!plan->phases.empty())
-    emitFor(b, frame.begin, frame.end, 1, {}, [&](Value row, ValueRange) {
-      frame.enterRow(row);
-      for (const Phase &phase : plan->phases) {
-        for (const Stage &stage : phase.rowStages)
-          stages.emitOnce(stage);
-        emitSweep(b, frame, stages, phase, plan->blockEdges);
-      }
-      return Carried();
-    });
+    emitRows(b, frame, stages, *plan);
+  for (const Total &total : plan->totals)
+    if (total.isOuter)
+      stages.emitAddWaiting(total);
   func::ReturnOp::create(b);
   KernelInfo info;
   info.symbol = symbol;

@@ -17,13 +17,6 @@ using namespace gossamer::lowering;
 
 static constexpr int64_t kRowsPerTile = 4;
 
-static Value multiply(ImplicitLocOpBuilder &b, Value left, Value right) {
-  if (isa<FloatType>(getElementTypeOrSelf(left.getType())))
-    return arith::MulFOp::create(b, left, right,
-                                 arith::FastMathFlags::contract);
-  return arith::MulIOp::create(b, left, right);
-}
-
 /// outputs[r][o] = sum_k inputs[r][k] * weight[k][o].
 void StageEmitter::emitProduct(const Stage &stage, ArrayRef<Value> inputs,
                                ArrayRef<Value> outputs) {

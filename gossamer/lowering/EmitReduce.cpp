@@ -160,11 +160,10 @@ Value StageEmitter::loadSegment(const Place &place, const Tile &tile,
 
 /// Accumulators share the registers, and long expressions get fewer of them, so
 /// that code stays linear in ops.
-static int64_t segmentsPerTile(const Stage &stage,
-                               const KernelOptions &options) {
+static int64_t segmentsPerTile(const Expr &expr, const KernelOptions &options) {
   constexpr int64_t opBudget = 256;
-  int64_t results = std::max<int64_t>(1, stage.kinds.size());
-  int64_t byOps = opBudget / static_cast<int64_t>(stage.expr.nodes.size());
+  int64_t results = std::max<int64_t>(1, expr.results.size());
+  int64_t byOps = opBudget / static_cast<int64_t>(expr.nodes.size());
   return std::max<int64_t>(1, std::min(options.accumulators / results, byOps));
 }
 
@@ -175,7 +174,7 @@ void StageEmitter::emitReduce(const Stage &stage, const EdgeRange &range) {
   }
   int64_t lanes = lanesFor(stage.expr, options.vectorBytes);
   forEachTile(b, stage.expr.dims, 0, stage.expr.dims.size(),
-              lanes * segmentsPerTile(stage, options), lanes,
+              lanes * segmentsPerTile(stage.expr, options), lanes,
               originTile(stage.expr.dims.size()), {},
               [&](const Tile &tile, ValueRange) {
                 emitReduceTile(stage, range, tile, lanes);
@@ -183,10 +182,10 @@ void StageEmitter::emitReduce(const Stage &stage, const EdgeRange &range) {
               });
 }
 
-void StageEmitter::emitMap(const Stage &stage, EdgeCursor *cursor) {
-  const Expr &expr = stage.expr;
+void StageEmitter::emitMap(const Expr &expr, const Place &place,
+                           EdgeCursor *cursor) {
   int64_t lanes = lanesFor(expr, options.vectorBytes);
-  int64_t perTile = std::min<int64_t>(4, segmentsPerTile(stage, options));
+  int64_t perTile = std::min<int64_t>(4, segmentsPerTile(expr, options));
   forEachTile(b, expr.dims, 0, expr.dims.size(), lanes * perTile, lanes,
               originTile(expr.dims.size()), {},
               [&](const Tile &tile, ValueRange) {
@@ -196,9 +195,8 @@ void StageEmitter::emitMap(const Stage &stage, EdgeCursor *cursor) {
                 Evaluator values(b, frame, expr, tile, segments);
                 Carried results = values.at(cursor);
                 for (auto [segment, value] : llvm::zip(segments, results))
-                  storeSegment(b, frame, value,
-                               frame.rowOf(stage.places.front(), cursor), tile,
-                               expr.targets.front(), segment);
+                  storeSegment(b, frame, value, frame.rowOf(place, cursor),
+                               tile, expr.targets.front(), segment);
                 return Carried();
               });
 }
@@ -206,15 +204,18 @@ void StageEmitter::emitMap(const Stage &stage, EdgeCursor *cursor) {
 void StageEmitter::emitOnce(const Stage &stage) {
   switch (stage.kind) {
   case Stage::Kind::Map:
-    return emitMap(stage, nullptr);
+    return emitMap(stage.expr, stage.places.front(), nullptr);
   case Stage::Kind::Contract:
     return emitContract(stage, nullptr);
   case Stage::Kind::Linear:
     return emitLinear(stage, nullptr);
+  case Stage::Kind::SumRows:
+    return emitSumRows(stage);
   case Stage::Kind::Reduce:
+  case Stage::Kind::Outer:
     break;
   }
-  llvm_unreachable("reductions run over edges");
+  llvm_unreachable("runs over edges");
 }
 
 void StageEmitter::emitOverEdges(const Stage &stage, const EdgeRange &range) {
@@ -222,6 +223,8 @@ void StageEmitter::emitOverEdges(const Stage &stage, const EdgeRange &range) {
     return emitReduce(stage, range);
   if (stage.kind == Stage::Kind::Linear)
     return emitLinearOverEdges(stage, range);
+  if (stage.kind == Stage::Kind::Outer)
+    return emitOuter(stage, range);
   int64_t edges = edgesPerVector(stage);
   if (edges > 1)
     return emitPackedMap(stage, range, edges);
@@ -230,7 +233,7 @@ void StageEmitter::emitOverEdges(const Stage &stage, const EdgeRange &range) {
     if (stage.kind == Stage::Kind::Contract)
       emitContract(stage, &cursor);
     else
-      emitMap(stage, &cursor);
+      emitMap(stage.expr, stage.places.front(), &cursor);
     return Carried();
   });
 }

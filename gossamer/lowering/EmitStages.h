@@ -17,8 +17,9 @@ struct EdgeRange {
 class StageEmitter {
 public:
   StageEmitter(mlir::ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
-               const KernelOptions &kernelOptions)
-      : b(builder), frame(kernelFrame), options(kernelOptions) {}
+               const Plan &kernelPlan, const KernelOptions &kernelOptions)
+      : b(builder), frame(kernelFrame), plan(kernelPlan),
+        options(kernelOptions) {}
 
   /// A stage that runs once per row, or once per call.
   void emitOnce(const Stage &stage);
@@ -27,8 +28,14 @@ public:
   /// Stores what the reductions of `stage` start from into their places.
   void emitInitialValues(const Stage &stage);
 
+  /// Nothing is in the run of `total`, and nothing waits.
+  void emitEmpty(const Total &total);
+  /// Adds the run, or what waits, to the table of `total`.
+  void emitAddRun(const Total &total);
+  void emitAddWaiting(const Total &total);
+
 private:
-  void emitMap(const Stage &stage, EdgeCursor *cursor);
+  void emitMap(const Expr &expr, const Place &place, EdgeCursor *cursor);
   void emitContract(const Stage &stage, EdgeCursor *cursor);
   void emitContractTile(const Stage &stage, Tile outer, unsigned first,
                         unsigned last, EdgeCursor *cursor);
@@ -65,6 +72,11 @@ private:
                           const LinearForm &form, Segment segment);
   mlir::Value startOfRow(mp::ReduceKind kind, mlir::Type type);
 
+  void emitSumRows(const Stage &stage);
+  void emitOuter(const Stage &stage, const EdgeRange &range);
+  void emitOuterProduct(const Total &total, mlir::Value edges);
+  void addOuterTile(const Total &total, mlir::Value edges, const Tile &tile);
+
   void emitLinear(const Stage &stage, EdgeCursor *cursor);
   void emitLinearOverEdges(const Stage &stage, const EdgeRange &range);
   void emitProduct(const Stage &stage, llvm::ArrayRef<mlir::Value> inputs,
@@ -72,6 +84,7 @@ private:
 
   mlir::ImplicitLocOpBuilder &b;
   KernelFrame &frame;
+  const Plan &plan;
   const KernelOptions &options;
 };
 

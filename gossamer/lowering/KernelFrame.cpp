@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::lowering;
 
-static_assert(kAbiVersion == 1, "this file writes kernels of ABI version 1");
+static_assert(kAbiVersion == 2, "this file writes kernels of ABI version 2");
 
 KernelFrame::KernelFrame(ImplicitLocOpBuilder &builder, func::FuncOp function,
                          mp::KernelOp kernelOp, const Plan &kernelPlan,
@@ -161,6 +161,9 @@ Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
     return rowAt(base, arith::SubIOp::create(b, cursor->position, blockBegin),
                  place);
   }
+  case Place::Kind::Waiting:
+    return rowAt(element(scratch, b.getI8Type(), Value(), place.offset),
+                 waiting, place);
   case Place::Kind::RowBuffer: {
     Value start =
         arith::MulIOp::create(b, maxDegree, constant(b, place.perDegree));

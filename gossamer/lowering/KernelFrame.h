@@ -55,6 +55,7 @@ public:
   mlir::Value firstEdge, lastEdge; // positions [first, last) of the row
   mlir::Value degree;
   mlir::Value blockBegin;    // position of the first edge of the block
+  mlir::Value waiting;       // how many edges wait in the buffers of a total
   const int64_t vectorBytes; // of a full vector register
 
 private:

@@ -5,6 +5,11 @@
 // that depends on a finished reduction belongs to a later sweep. A stage is one
 // loop nest (Expr.h); values that cross from one stage to another are in
 // memory, all others in registers.
+//
+// Totals, sums over all rows, are added to tables that the caller clears. Rows
+// are first summed in runs of kRowsPerRun. The factors of outer products wait
+// in scratch until kWaitingPairs of them, of edges of any rows, are one product
+// of two small matrices.
 #ifndef GOSSAMER_LOWERING_PLAN_H
 #define GOSSAMER_LOWERING_PLAN_H
 
@@ -25,6 +30,7 @@ struct Place {
     Slot,        // scratch, one row
     RowBuffer,   // scratch, for each edge of the row
     BlockBuffer, // scratch, for each edge of the block
+    Waiting,     // scratch, for each edge that waits for its outer product
   };
   Kind kind = Kind::Slot;
   Level level = Level::Shared;
@@ -41,6 +47,8 @@ struct Stage {
     Reduce,   // combine them over the edges of the row
     Contract, // combine them along one axis
     Linear,   // multiply rows of `input` by `weight`
+    SumRows,  // add the result of expr to the sum of the run
+    Outer,    // let expr and `right` wait for their outer product
   };
   Kind kind = Kind::Map;
   Level level = Level::Row;
@@ -50,10 +58,24 @@ struct Stage {
   unsigned axis = 0;                          // Contract
   mlir::Value input, weight;                  // Linear
   int64_t lead = 1, depth = 1; // Linear: rows per row, inputs per output
+  Expr right;                  // Outer
+  unsigned total = 0;          // SumRows, Outer: index into Plan::totals
   bool expensive = false;      // worth computing for several edges at once
   mlir::Location location;
 
   explicit Stage(mlir::Location from) : location(from) {}
+};
+
+/// A total: its table, and what is not in it yet.
+struct Total {
+  bool isOuter = false;
+  Place table;
+  Place run;         // sum: of the current run of rows
+  Place left, right; // outer product: factors of the edges that wait
+  Place waiting;     // outer product: how many edges do
+  int64_t pairs = 1; // outer products per edge
+  int64_t depth = 1; // elements of a left factor
+  int64_t maxWaiting = 1;
 };
 
 struct Phase {
@@ -66,6 +88,7 @@ struct Phase {
 struct Plan {
   llvm::SmallVector<Stage, 2> sharedStages; // once per call of the kernel
   llvm::SmallVector<Phase, 4> phases;
+  llvm::SmallVector<Total, 2> totals;
   llvm::DenseMap<mlir::Value, Place> places;
   int64_t scratchBytes = 0;
   int64_t scratchBytesPerDegree = 0;
@@ -79,6 +102,10 @@ inline constexpr int64_t kBufferPadding = 128;
 inline constexpr int64_t kNarrow = 16;
 /// Sums are combined per block of this many edges, or fewer.
 inline constexpr int64_t kMaxBlockEdges = 256;
+/// Rows whose sum is added to a total.
+inline constexpr int64_t kRowsPerRun = 64;
+/// Outer products that are added to a total together.
+inline constexpr int64_t kWaitingPairs = 32;
 
 /// True for ops that cost much more than an addition.
 bool isExpensive(mlir::Operation *op);

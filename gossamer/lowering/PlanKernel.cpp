@@ -1,3 +1,4 @@
+#include "gossamer/lowering/CheckKernel.h"
 #include "gossamer/lowering/Residency.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -34,6 +35,8 @@ public:
 private:
   void placeTables();
   void placeKept(Value value);
+  void placeTotal(Operation *op);
+  Place slot(Type element, int64_t width);
   void finishBuffers();
   LogicalResult addStages(Operation *op);
   LogicalResult addMap(Value value, const Target &target, const Place &place,
@@ -41,6 +44,8 @@ private:
   LogicalResult addConcat(mp::ConcatOp concat);
   LogicalResult addContract(mp::ReduceAxisOp reduce);
   LogicalResult addLinear(mp::LinearOp linear);
+  LogicalResult addSumRows(mp::SumRowsOp sum);
+  LogicalResult addOuter(mp::ContractRowsOp contract);
   LogicalResult addReductions();
   LogicalResult addYields();
   LogicalResult buildInto(Stage &stage, ArrayRef<Value> results,
@@ -52,6 +57,7 @@ private:
   Residency residency;
   int64_t blockBytesPerEdge = 0;
   unsigned rowBuffers = 0;
+  DenseMap<Operation *, unsigned> totalOf; // index into plan.totals
   SmallVector<Value> blockBuffers;
 };
 
@@ -89,6 +95,17 @@ void Planner::placeTables() {
   }
 }
 
+/// A new place in scratch.
+Place Planner::slot(Type element, int64_t width) {
+  Place place;
+  place.offset = plan.scratchBytes;
+  place.width = width;
+  place.element = element;
+  plan.scratchBytes +=
+      llvm::alignTo(width * bytesOf(element), 64) + kBufferPadding;
+  return place;
+}
+
 void Planner::placeKept(Value value) {
   if (plan.places.contains(value))
     return;
@@ -96,8 +113,7 @@ void Planner::placeKept(Value value) {
   int64_t bytes = place.width * bytesOf(place.element);
   bool acrossSweeps = residency.lastSweep(value) > residency.phaseOf(value);
   if (place.level != Level::Edge) {
-    place.offset = plan.scratchBytes;
-    plan.scratchBytes += llvm::alignTo(bytes, 64) + kBufferPadding;
+    place.offset = slot(place.element, place.width).offset;
   } else if (acrossSweeps || place.width <= kNarrow) {
     place.kind = Place::Kind::RowBuffer;
     place.perDegree = plan.scratchBytesPerDegree;
@@ -109,6 +125,30 @@ void Planner::placeKept(Value value) {
     blockBuffers.push_back(value);
   }
   plan.places[value] = place;
+}
+
+void Planner::placeTotal(Operation *op) {
+  Total total;
+  total.table = plan.places.at(op->getResult(0));
+  if (auto contract = dyn_cast<mp::ContractRowsOp>(op)) {
+    Type left = contract.getLeft().getType();
+    total.isOuter = true;
+    total.depth = mp::featureShape(left).back();
+    total.pairs = mp::featureSize(left) / total.depth;
+    total.maxWaiting = std::max<int64_t>(1, kWaitingPairs / total.pairs);
+    auto waitingRows = [&](Value factor) {
+      Place place = placeFor(factor, Place::Kind::Waiting);
+      place.offset = slot(place.element, place.width * total.maxWaiting).offset;
+      return place;
+    };
+    total.left = waitingRows(contract.getLeft());
+    total.right = waitingRows(contract.getRight());
+    total.waiting = slot(IntegerType::get(op->getContext(), 64), 1);
+  } else {
+    total.run = slot(total.table.element, total.table.width);
+  }
+  totalOf[op] = plan.totals.size();
+  plan.totals.push_back(total);
 }
 
 /// Block buffers follow the slots, row buffers follow them.
@@ -235,6 +275,34 @@ LogicalResult Planner::addLinear(mp::LinearOp linear) {
   return success();
 }
 
+LogicalResult Planner::addSumRows(mp::SumRowsOp sum) {
+  Stage stage(sum.getLoc());
+  stage.kind = Stage::Kind::SumRows;
+  stage.total = totalOf.at(sum);
+  if (failed(buildInto(stage, sum.getRows(), wholeRow(sum.getType()),
+                       /*store=*/true, /*mergeAxes=*/true)))
+    return failure();
+  push(std::move(stage), residency.phaseOf(sum.getResult()));
+  return success();
+}
+
+LogicalResult Planner::addOuter(mp::ContractRowsOp contract) {
+  Stage stage(contract.getLoc()), ofRight(contract.getLoc());
+  auto build = [&](Stage &into, Value factor) {
+    return buildInto(into, factor, wholeRow(factor.getType()), /*store=*/true,
+                     /*mergeAxes=*/true);
+  };
+  if (failed(build(stage, contract.getLeft())) ||
+      failed(build(ofRight, contract.getRight())))
+    return failure();
+  stage.kind = Stage::Kind::Outer;
+  stage.level = Level::Edge;
+  stage.right = std::move(ofRight.expr);
+  stage.total = totalOf.at(contract);
+  push(std::move(stage), residency.phaseOf(contract.getResult()));
+  return success();
+}
+
 LogicalResult Planner::addStages(Operation *op) {
   Value value = op->getResult(0);
   if (!residency.isUsed(value) || !residency.isKept(value))
@@ -244,6 +312,8 @@ LogicalResult Planner::addStages(Operation *op) {
       .Case([&](mp::ConcatOp concat) { return addConcat(concat); })
       .Case([&](mp::ReduceAxisOp reduce) { return addContract(reduce); })
       .Case([&](mp::LinearOp linear) { return addLinear(linear); })
+      .Case([&](mp::SumRowsOp sum) { return addSumRows(sum); })
+      .Case([&](mp::ContractRowsOp contract) { return addOuter(contract); })
       .Default([&](Operation *) {
         return addMap(value, wholeRow(value.getType()), plan.places.at(value),
                       /*store=*/false);
@@ -308,48 +378,17 @@ LogicalResult Planner::run() {
   Block &body = kernel.getBody().front();
   placeTables();
   for (Operation &op : body.without_terminator())
-    if (residency.isKept(op.getResult(0)))
-      placeKept(op.getResult(0));
+    if (residency.isKept(op.getResult(0))) {
+      if (isa<mp::SumRowsOp, mp::ContractRowsOp>(op))
+        placeTotal(&op);
+      else
+        placeKept(op.getResult(0));
+    }
   finishBuffers();
   for (Operation &op : body.without_terminator())
     if (failed(addStages(&op)))
       return failure();
   return failure(failed(addYields()) || failed(addReductions()));
-}
-
-/// What the planner relies on beside the verifier of mp.kernel.
-static LogicalResult checkOp(Operation *op) {
-  if (op->getNumResults() != 1 ||
-      !isa<RankedTensorType>(op->getResult(0).getType()))
-    return op->emitOpError("has no lowering inside a kernel");
-  for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
-    if (mp::featureSize(value.getType()) == 0)
-      return op->emitOpError("has a table without features, ")
-             << value.getType() << ", which is not compiled";
-  if (isView(op) || needsOwnStage(op) ||
-      isa<mp::FillOp, mp::DegreeOp, mp::IotaOp, mp::UniformOp,
-          mp::FillIsolatedOp>(op))
-    return success();
-  if (auto constant = dyn_cast<arith::ConstantOp>(op))
-    return isa<SplatElementsAttr>(constant.getValue())
-               ? success()
-               : constant.emitOpError("is not the same value everywhere; pass "
-                                      "it as an argument");
-  if (!op->hasTrait<OpTrait::Elementwise>())
-    return op->emitOpError("has no lowering inside a kernel");
-  return success();
-}
-
-static LogicalResult checkKernel(mp::KernelOp kernel) {
-  Block &body = kernel.getBody().front();
-  for (Operation &op : body.without_terminator())
-    if (failed(checkOp(&op)))
-      return failure();
-  for (Value value : body.getTerminator()->getOperands())
-    if ((levelOf(value) == Level::Shared) == kernel.getRows().has_value())
-      return kernel.emitOpError("cannot write ")
-             << value.getType() << ": a kernel writes tables of its own rows";
-  return success();
 }
 
 FailureOr<Plan> lowering::planKernel(mp::KernelOp kernel) {

@@ -1,7 +1,7 @@
 // A value is kept in memory when its op needs a loop nest of its own (reduce,
-// linear, reduce_axis, concat), or when computing it where it is read would
-// repeat work: it is expensive and read by several stages or once per element
-// of a larger shape, or a later sweep reads it and it is narrow.
+// linear, reduce_axis, concat, totals), or when computing it where it is read
+// would repeat work: it is expensive and read by several stages or once per
+// element of a larger shape, or a later sweep reads it and it is narrow.
 
 #include "gossamer/lowering/Residency.h"
 
@@ -37,7 +37,8 @@ Value lowering::throughReshapes(Value value) {
 }
 
 bool lowering::needsOwnStage(Operation *op) {
-  return isa<mp::ReduceOp, mp::LinearOp, mp::ReduceAxisOp, mp::ConcatOp>(op);
+  return isa<mp::ReduceOp, mp::LinearOp, mp::ReduceAxisOp, mp::ConcatOp,
+             mp::SumRowsOp, mp::ContractRowsOp>(op);
 }
 
 static bool isConstant(Operation *op) {
@@ -101,7 +102,9 @@ Residency::Use Residency::useBy(OpOperand &operand) {
     use.sink = reduceStage(reduce, *this);
     use.first = use.last = phaseOf(result) - 1;
   } else if (isKept(result)) {
-    use.sink = user;
+    use.sink = isa<mp::ContractRowsOp>(user)
+                   ? static_cast<const void *>(&operand)
+                   : user;
     use.first = use.last = phaseOf(result);
   } else {
     use = uses.lookup(result);

@@ -34,7 +34,9 @@ public:
 private:
   /// Who evaluates a value.
   struct Use {
-    mlir::Operation *sink = nullptr; // the stage, named by one of its ops
+    /// The loop nest: its stage, named by one of its ops, or for the two nests
+    /// of an outer product the operand.
+    const void *sink = nullptr;
     bool manySinks = false;
     bool repeated = false;   // once per element of a larger shape
     bool outerLevel = false; // by a stage that runs more often

@@ -8,15 +8,25 @@ bool gossamer::isTable(Value value) {
   return !value.getDefiningOp() || isOutsideKernels(value.getDefiningOp());
 }
 
+bool gossamer::isTotal(Operation *op) {
+  if (auto sum = dyn_cast_or_null<SumRowsOp>(op))
+    return !isTable(sum.getRows());
+  auto contract = dyn_cast_or_null<ContractRowsOp>(op);
+  return contract && onEdges(contract.getLeft().getType()) &&
+         !llvm::all_of(contract->getOperands(), isTable);
+}
+
 bool gossamer::isOutsideKernels(Operation *op) {
-  if (isa<PrefixOp, PadRowsOp, SumRowsOp, ContractRowsOp>(op))
+  if (isa<PrefixOp, PadRowsOp>(op))
     return true;
+  if (isa<SumRowsOp, ContractRowsOp>(op))
+    return !isTotal(op);
   if (isa<LinearOp>(op))
     return !onEdges(op->getResult(0).getType());
-  if (isa<ReshapeOp>(op))
-    return isTable(op->getOperand(0));
-  if (isa<TransposeOp, SliceOp>(op))
-    return !rowsOf(op->getResult(0)) && isTable(op->getOperand(0));
+  if (isa<ReshapeOp>(op) ||
+      (isa<TransposeOp, SliceOp>(op) && !rowsOf(op->getResult(0))))
+    return isTable(op->getOperand(0)) ||
+           isTotal(op->getOperand(0).getDefiningOp());
   return false;
 }
 
@@ -24,15 +34,23 @@ bool gossamer::isOutsideKernels(Operation *op) {
 // Levels
 //===----------------------------------------------------------------------===//
 
+/// An operand of a total that some kernel has to compute.
+static Value computedOperand(Operation *total) {
+  return *llvm::find_if_not(total->getOperands(), isTable);
+}
+
 /// The kernels that could compute `value`, the preferred one first.
 SmallVector<Visit, 2> KernelPlan::visitsOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (isTotal(op))
+    return visitsOf(computedOperand(op));
   RowsAttr rows = rowsOf(value);
   if (!rows)
     return {Visit()};
   if (rows.getKind() == RowKind::Edge)
     return {Visit{nodeRows.at(End::Dst, rows), End::Dst},
             Visit{nodeRows.at(End::Src, rows), End::Src}};
-  if (auto end = value.getDefiningOp()->getAttrOfType<EndAttr>("end"))
+  if (auto end = op->getAttrOfType<EndAttr>("end"))
     return {Visit{rows, end.getValue()}};
   if (rows.getKind() == RowKind::Src)
     return {Visit{rows, End::Src}};
@@ -41,9 +59,10 @@ SmallVector<Visit, 2> KernelPlan::visitsOf(Value value) const {
   return {Visit{rows, End::Dst}, Visit{rows, End::Src}};
 }
 
-/// Values without rows can be computed anywhere.
+/// Values without rows can be computed anywhere, but totals.
 bool KernelPlan::canCompute(Value value, Visit visit) const {
-  return !rowsOf(value) || llvm::is_contained(visitsOf(value), visit);
+  return (!rowsOf(value) && !isTotal(value.getDefiningOp())) ||
+         llvm::is_contained(visitsOf(value), visit);
 }
 
 /// A gather from the end by which `visit` goes reads the row itself.
@@ -68,13 +87,20 @@ int64_t KernelPlan::homeLevel(Value value) {
     return it->second;
   int64_t best = std::numeric_limits<int64_t>::max();
   for (Visit visit : visitsOf(value))
-    best = std::min(best, level(value, visit));
+    best = std::min(best, levelAsRoot(value, visit));
   return best;
 }
 
-/// The lowest level at which a kernel that goes by `visit` can have `value`.
+/// The lowest level at which a kernel that goes by `visit` can write `value`.
+int64_t KernelPlan::levelAsRoot(Value value, Visit visit) {
+  Operation *op = value.getDefiningOp();
+  return isTotal(op) ? computeLevel(op, visit) : level(value, visit);
+}
+
+/// The lowest level at which a kernel that goes by `visit` can read `value`.
 int64_t KernelPlan::level(Value value, Visit visit) {
-  if (isTable(value) || !canCompute(value, visit))
+  if (isTable(value) || isTotal(value.getDefiningOp()) ||
+      !canCompute(value, visit))
     return available(value);
   LevelKey key(value, visit.rows, static_cast<unsigned>(visit.end));
   if (auto it = levels.find(key); it != levels.end())
@@ -108,6 +134,8 @@ KernelPlan::KernelPlan(func::FuncOp function) : nodeRows(function) {
     // Operands before users keeps the recursion over levels shallow.
     for (Value result : op.getResults())
       available(result);
+    if (isTotal(&op))
+      required.insert(op.getResult(0));
     if (isOutsideKernels(&op) || op.hasTrait<OpTrait::IsTerminator>())
       for (Value operand : op.getOperands())
         if (!isTable(operand))
@@ -144,7 +172,7 @@ PlannedKernel &KernelPlan::kernelFor(Value root) {
   int64_t home = homeLevel(root);
   std::optional<Visit> first;
   for (Visit visit : visitsOf(root)) {
-    if (level(root, visit) > home)
+    if (levelAsRoot(root, visit) > home)
       continue;
     if (!first)
       first = visit;
@@ -199,8 +227,11 @@ void KernelPlan::claim(const PlannedKernel &kernel, Value reduced) {
     roots.insert(reduced);
 }
 
-/// True when `kernel` reads `value` at the other end of its edges.
+/// True when `kernel` reads `value` where it has to be complete: at the other
+/// end of its edges, or as a total.
 static bool readsElsewhere(const PlannedKernel &kernel, Value value) {
+  if (isTotal(value.getDefiningOp()))
+    return kernel.inputs.contains(value);
   return llvm::any_of(kernel.body, [&](Operation *op) {
     auto gather = dyn_cast<GatherOp>(op);
     return gather && gather.getNodes() == value &&

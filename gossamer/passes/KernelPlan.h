@@ -10,6 +10,10 @@
 // one level are independent. Everything that a root is computed from, up to
 // tables, is in its kernel: elementwise values that two kernels need are
 // computed in both, reductions are not: they become roots.
+//
+// A *total*, a sum over all rows, is what a kernel adds up while it visits
+// them. It is complete when the kernel is, so it is a root, and the kernels
+// that read it have higher levels.
 #ifndef GOSSAMER_PASSES_KERNELPLAN_H
 #define GOSSAMER_PASSES_KERNELPLAN_H
 
@@ -38,9 +42,15 @@ struct PlannedKernel {
   llvm::SetVector<mlir::Value> outputs;    // roots
 };
 
+/// Sums over all rows that a kernel adds up: of rows that are no table, and
+/// outer products of rows of edges unless both are tables. Other products of
+/// rows of nodes are left to a GEMM: their tables are no larger than the
+/// function's own.
+bool isTotal(mlir::Operation *op);
+
 /// Ops that run as they are, between kernels: products on nodes and of
-/// parameters, sums over all rows, prefixes and their adjoints, and views of
-/// tables.
+/// parameters, sums over all rows of tables, prefixes and their adjoints, and
+/// views of tables and totals.
 bool isOutsideKernels(mlir::Operation *op);
 
 /// A value that exists outside kernels without a kernel that writes it.
@@ -59,6 +69,7 @@ public:
 
 private:
   int64_t level(mlir::Value value, Visit visit);
+  int64_t levelAsRoot(mlir::Value value, Visit visit);
   int64_t computeLevel(mlir::Operation *op, Visit visit);
   int64_t homeLevel(mlir::Value value);
   llvm::SmallVector<Visit, 2> visitsOf(mlir::Value value) const;

@@ -2,8 +2,8 @@
 //
 // The gradient of a weight is a sum over rows. Rows of edges that are made of
 // rows of nodes are first summed to nodes: no product is summed over edges.
+// What exists on edges only is summed by the kernel that computes it.
 
-#include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowRules.h"
 #include "gossamer/passes/RowScale.h"
 
@@ -73,6 +73,13 @@ static Value contractAtNodes(Adjoint &at, Value left, Value right) {
   return result;
 }
 
+/// Kernels multiply by vectors of the right factor, so that is the wider one.
+static Value contractOnEdges(Adjoint &at, Value left, Value right) {
+  if (tableType(left).getShape().back() <= tableType(right).getShape().back())
+    return contract(at, left, right);
+  return transposed(at, contract(at, right, left));
+}
+
 /// The gradient of the weight in `left` times weight.
 static Value ofWeight(Adjoint &at, Value left, Value right) {
   if (!rowsOf(left)) {
@@ -88,10 +95,7 @@ static Value ofWeight(Adjoint &at, Value left, Value right) {
     return contract(at, left, right);
   if (isMadeOfNodes(left))
     return contractAtNodes(at, left, right);
-  remarkMissed(at.getLoc(), "differentiate",
-               "stores two rows per edge for the gradient of the weight of a "
-               "product per edge");
-  return contract(at, left, right);
+  return contractOnEdges(at, left, right);
 }
 
 void gossamer::ofLinear(Adjoint &at) {

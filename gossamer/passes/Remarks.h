@@ -17,13 +17,6 @@ inline void remarkApplied(mlir::Location location, llvm::StringRef pass,
     remark << metric("Numerics", "reassociates");
 }
 
-/// Says that `pass` had to do `what` at `location`, which costs.
-inline void remarkMissed(mlir::Location location, llvm::StringRef pass,
-                         llvm::StringRef what) {
-  using namespace mlir::remark;
-  missed(location, RemarkOpts::name(pass).category("mp")) << what;
-}
-
 } // namespace gossamer
 
 #endif

@@ -6,7 +6,7 @@
 //   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
 // - the body of a kernel is elementwise arith and math, and the mp ops listed
 //   in isKernelOp; a product in a body is on edges and its weight is an input,
-//   as is the seed of random numbers.
+//   as is the seed of random numbers; an outer product is on edges.
 // A function that breaks this gets an error for each op that does.
 
 #include "gossamer/passes/KernelPlan.h"
@@ -28,9 +28,11 @@ static bool isKernelOp(Operation &op) {
     return onEdges(linear.getType()) && isa<BlockArgument>(linear.getWeight());
   if (auto uniform = dyn_cast<UniformOp>(op))
     return isa<BlockArgument>(uniform.getSeed());
-  return isa<GatherOp, ReduceOp, DegreeOp, IotaOp, FillOp, FillIsolatedOp,
-             BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ConcatOp,
-             ReduceAxisOp, YieldOp>(op);
+  if (auto contract = dyn_cast<ContractRowsOp>(op))
+    return onEdges(contract.getLeft().getType());
+  return isa<GatherOp, ReduceOp, SumRowsOp, DegreeOp, IotaOp, FillOp,
+             FillIsolatedOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp,
+             ConcatOp, ReduceAxisOp, YieldOp>(op);
 }
 
 static LogicalResult verifyKernel(KernelOp kernel) {
@@ -58,14 +60,14 @@ struct VerifyKernels : gossamer::impl::VerifyKernelsBase<VerifyKernels> {
   LogicalResult verifyOp(Operation &op) {
     if (auto kernel = dyn_cast<KernelOp>(op))
       return verifyKernel(kernel);
-    if (isa<func::ReturnOp>(op) || isOutsideKernels(&op) || isView(op))
+    if (isa<func::ReturnOp>(op) || isOutsideKernels(&op) || isOnTables(op))
       return success();
     return op.emitOpError("is not in a kernel; run form-kernels");
   }
 
-  /// Views of what a kernel writes are as good as those of other tables.
-  static bool isView(Operation &op) {
-    return isa<ReshapeOp>(op) ||
+  /// What a kernel writes is as good as other tables.
+  static bool isOnTables(Operation &op) {
+    return isa<ReshapeOp, SumRowsOp, ContractRowsOp>(op) ||
            (isa<TransposeOp, SliceOp>(op) && !rowsOf(op.getResult(0)));
   }
 };

@@ -1,11 +1,12 @@
 // What generated kernels and the runtime agree on. A change here changes
-// kAbiVersion, and must be mirrored in lowering/KernelAbi.cpp.
+// kAbiVersion, and must be mirrored in lowering/KernelFrame.cpp.
 //
 // A kernel is a C function
 //   void kernel(const GsKernelCall *call, int64_t begin, int64_t end,
 //               void *scratch);
 // that computes rows [begin, end) of its row set. It writes only those rows of
-// its node tables and the edges of those rows in its edge tables.
+// its node tables and the edges of those rows in its edge tables. To a result
+// without rows, a total, it adds what rows [begin, end) and their edges give.
 #ifndef GOSSAMER_PROGRAM_ABI_H
 #define GOSSAMER_PROGRAM_ABI_H
 
@@ -13,7 +14,7 @@
 
 namespace gossamer {
 
-inline constexpr uint32_t kAbiVersion = 1;
+inline constexpr uint32_t kAbiVersion = 2;
 
 /// One call of a kernel. All tables are dense and row-major. Index arrays hold
 /// int32, or int64 when the program was compiled for wide graphs.

@@ -28,7 +28,7 @@ struct ValueInfo {
 
 /// Rows [0, n) of `rows` of `graph`, by one generated kernel; row set None is
 /// one row. The kernel gets dense tables. Results have the rows of the kernel,
-/// or are edge tables of its graph.
+/// or are edge tables of its graph, or have no rows: totals over all rows.
 struct KernelStep {
   std::string symbol;
   RowSet rows = RowSet::Node;

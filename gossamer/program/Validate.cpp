@@ -11,6 +11,10 @@ int64_t rowElements(const ValueInfo &value) {
   return elements;
 }
 
+bool isTotal(const KernelStep &step, const ValueInfo &result) {
+  return step.rows != RowSet::None && result.rows == RowSet::None;
+}
+
 int64_t elementBytes(DType dtype) {
   switch (dtype) {
   case DType::F32:
@@ -169,6 +173,10 @@ private:
     for (uint32_t id : step.outputs) {
       if (Status s = define(id); !s.ok())
         return s;
+      if (isTotal(step, program.values[id]) &&
+          !isFloat(program.values[id].dtype))
+        return malformed("kernel ", step.symbol, " adds up totals of ",
+                         dtypeName(program.values[id].dtype));
       if (!writes(step, program.values[id]))
         return malformed("kernel ", step.symbol, " over ",
                          rowSetName(step.rows), " writes a table of ",
@@ -178,8 +186,10 @@ private:
   }
 
   static bool writes(const KernelStep &step, const ValueInfo &table) {
-    if (table.rows == RowSet::None || step.rows == RowSet::None)
-      return table.rows == step.rows;
+    if (isTotal(step, table))
+      return true;
+    if (step.rows == RowSet::None)
+      return table.rows == RowSet::None;
     if (table.graph != step.graph)
       return false;
     return table.rows == step.rows ||

@@ -17,6 +17,9 @@ Status validate(const Program &program);
 /// Elements of one row: the product of the feature axes.
 int64_t rowElements(const ValueInfo &value);
 
+/// A result without rows of a kernel with rows: a sum over all of them.
+bool isTotal(const KernelStep &step, const ValueInfo &result);
+
 int64_t elementBytes(DType dtype);
 const char *dtypeName(DType dtype);
 const char *rowSetName(RowSet rows);

@@ -166,11 +166,20 @@ private:
     for (const auto *ids : {&step.reads, &step.writes})
       for (uint32_t id : *ids)
         tables.push_back(dataOf(id));
+    std::vector<TotalTable> totals;
+    for (size_t i = 0; i < step.writes.size(); ++i)
+      if (const ValueInfo &info = plan.values[step.writes[i]].info;
+          isTotal(kernel, info))
+        totals.push_back(
+            {step.reads.size() + i, info.dtype, rowElements(info)});
     static const GraphArrays kNoGraph;
     bool onGraph = kernel.rows != RowSet::None;
-    KernelRun run{kernel, executor.kernels[step.kernel],
+    KernelRun run{kernel,
+                  executor.kernels[step.kernel],
                   onGraph ? graphs[kernel.graph] : kNoGraph,
-                  executor.source.wideIndex, tables};
+                  executor.source.wideIndex,
+                  tables,
+                  totals};
     return runKernel(run, services.parallel, services.pool);
   }
 

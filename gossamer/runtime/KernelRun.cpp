@@ -1,8 +1,12 @@
 #include "gossamer/runtime/KernelRun.h"
 
+#include "gossamer/program/Validate.h"
+#include "gossamer/runtime/PartialSums.h"
 #include "gossamer/runtime/Partition.h"
 
+#include <algorithm>
 #include <atomic>
+#include <vector>
 
 namespace gossamer {
 
@@ -26,14 +30,65 @@ bool degreesFit(const void *offsets, int64_t begin, int64_t end,
   return fit;
 }
 
+/// The parts of all totals of one run.
+class Totals {
+public:
+  Totals(const KernelRun &kernelRun, int64_t chunks, ScratchPool &pool)
+      : run(kernelRun) {
+    for (const TotalTable &total : run.totals) {
+      offsets.push_back(partBytes);
+      int64_t bytes = total.elements * elementBytes(total.dtype);
+      partBytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    count = partBytes == 0 ? chunks : affordableParts(partBytes, chunks);
+    memory = pool.lease(size_t(bytes()));
+  }
+
+  int64_t parts() const { return count; }
+  int64_t bytes() const { return count * partBytes; }
+  bool ok() const { return bytes() == 0 || memory; }
+
+  /// The tables of the run, with the totals of `part`, which become 0.
+  std::vector<void *> tablesOf(int64_t part) const {
+    std::vector<void *> tables(run.tables.begin(), run.tables.end());
+    std::fill_n(partData(part), partBytes, char(0));
+    for (size_t i = 0; i < offsets.size(); ++i)
+      tables[run.totals[i].table] = partData(part) + offsets[i];
+    return tables;
+  }
+
+  void finish(ParallelFor &parallel) const {
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      const TotalTable &total = run.totals[i];
+      addParts(total.dtype, partData(0) + offsets[i], count,
+               partBytes / elementBytes(total.dtype), total.elements,
+               run.tables[total.table], parallel);
+    }
+  }
+
+private:
+  static constexpr int64_t kAlignment = int64_t(ScratchPool::kAlignment);
+
+  char *partData(int64_t part) const {
+    return static_cast<char *>(memory.data()) + part * partBytes;
+  }
+
+  const KernelRun &run;
+  std::vector<int64_t> offsets; // of each total, in bytes from its part
+  int64_t partBytes = 0;
+  int64_t count = 0;
+  ScratchPool::Lease memory;
+};
+
 enum class Outcome { Done, NoScratch, WrongDegree };
 
 class Chunks {
 public:
   Chunks(const KernelRun &kernelRun, const Partition &rows,
-         int64_t scratchPerChunk, ScratchPool &scratchPool)
-      : run(kernelRun), partition(rows), scratchBytes(scratchPerChunk),
-        pool(scratchPool),
+         const Totals &runTotals, int64_t scratchPerChunk,
+         ScratchPool &scratchPool)
+      : run(kernelRun), partition(rows), totals(runTotals),
+        scratchBytes(scratchPerChunk), pool(scratchPool),
         call{nullptr, nullptr, nullptr, run.tables.data(), 0, kPrefetchEdges} {
     if (!run.step.usesEdges)
       return;
@@ -44,19 +99,16 @@ public:
     call.maxDegree = run.graph.maxDegree(run.step.visitBy);
   }
 
-  void operator()(int64_t chunk) {
-    int64_t begin = partition.border(chunk), end = partition.border(chunk + 1);
-    if (begin == end)
-      return;
-    if (run.step.usesEdges && !fits(begin, end))
-      return outcome.store(Outcome::WrongDegree, std::memory_order_relaxed);
-    ScratchPool::Lease scratch;
-    if (scratchBytes > 0) {
-      scratch = pool.lease(size_t(scratchBytes));
-      if (!scratch)
-        return outcome.store(Outcome::NoScratch, std::memory_order_relaxed);
-    }
-    run.kernel(&call, begin, end, scratch.data());
+  /// The chunks that share a part of each total.
+  void operator()(int64_t part) {
+    int64_t first = partition.chunks() * part / totals.parts();
+    int64_t last = partition.chunks() * (part + 1) / totals.parts();
+    if (run.totals.empty())
+      return runChunks(first, last, call);
+    std::vector<void *> tables = totals.tablesOf(part);
+    GsKernelCall ofPart = call;
+    ofPart.tables = tables.data();
+    runChunks(first, last, ofPart);
   }
 
   Status status() const {
@@ -77,6 +129,24 @@ public:
   }
 
 private:
+  void runChunks(int64_t first, int64_t last, const GsKernelCall &with) {
+    ScratchPool::Lease scratch;
+    if (scratchBytes > 0) {
+      scratch = pool.lease(size_t(scratchBytes));
+      if (!scratch)
+        return outcome.store(Outcome::NoScratch, std::memory_order_relaxed);
+    }
+    for (int64_t chunk = first; chunk < last; ++chunk) {
+      int64_t begin = partition.border(chunk);
+      int64_t end = partition.border(chunk + 1);
+      if (begin == end)
+        continue;
+      if (run.step.usesEdges && !fits(begin, end))
+        return outcome.store(Outcome::WrongDegree, std::memory_order_relaxed);
+      run.kernel(&with, begin, end, scratch.data());
+    }
+  }
+
   bool fits(int64_t begin, int64_t end) const {
     auto check = run.wideIndex ? &degreesFit<int64_t> : &degreesFit<int32_t>;
     return check(call.offsets, begin, end, call.maxDegree, run.graph.numEdges);
@@ -84,6 +154,7 @@ private:
 
   const KernelRun &run;
   const Partition &partition;
+  const Totals &totals;
   const int64_t scratchBytes;
   ScratchPool &pool;
   GsKernelCall call;
@@ -107,9 +178,16 @@ Status runKernel(const KernelRun &run, ParallelFor &parallel,
   Partition partition = step.usesEdges ? Partition::ofEdges(edges.offsets.data,
                                                             run.wideIndex, rows)
                                        : Partition::ofRows(rows);
-  Chunks chunks(run, partition, scratchBytes, pool);
-  parallel.forEach(partition.chunks(), chunks);
-  return chunks.status();
+  Totals totals(run, partition.chunks(), pool);
+  if (!totals.ok())
+    return makeError(ErrorCode::OutOfMemory, "no memory for partial sums of ",
+                     totals.bytes(), " bytes");
+  Chunks chunks(run, partition, totals, scratchBytes, pool);
+  parallel.forEach(totals.parts(), chunks);
+  if (Status s = chunks.status(); !s.ok())
+    return s;
+  totals.finish(parallel);
+  return {};
 }
 
 } // namespace gossamer

@@ -1,4 +1,7 @@
 // One kernel over all rows of its row set, in parallel chunks.
+//
+// Kernels add to totals (Abi.h). Chunks that follow each other share a part of
+// each total, which starts at 0; the total is the sum of the parts.
 #ifndef GOSSAMER_RUNTIME_KERNELRUN_H
 #define GOSSAMER_RUNTIME_KERNELRUN_H
 
@@ -13,12 +16,19 @@
 
 namespace gossamer {
 
+struct TotalTable {
+  size_t table; // index into KernelRun::tables
+  DType dtype;
+  int64_t elements;
+};
+
 struct KernelRun {
   const KernelStep &step;
   GsKernel kernel;
   const GraphArrays &graph;
   bool wideIndex;
   std::span<void *const> tables; // inputs, then outputs
+  std::span<const TotalTable> totals;
 };
 
 /// Fails when a row has more edges than the graph states, before a kernel sees

@@ -1,5 +1,7 @@
 #include "gossamer/runtime/RowSums.h"
 
+#include "gossamer/runtime/PartialSums.h"
+
 #include <algorithm>
 #include <mutex>
 
@@ -9,7 +11,6 @@ namespace {
 
 constexpr int64_t kMaxBlocks = 256;
 constexpr int64_t kMinRowsPerBlock = 512;
-constexpr int64_t kMaxPartialBytes = int64_t(16) << 20;
 /// Rows that are added one after the other, before their sum joins the block's.
 constexpr int64_t kRowsPerRun = 64;
 
@@ -19,9 +20,7 @@ struct Blocks {
   int64_t rows;
 
   Blocks(int64_t allRows, int64_t partialBytes) {
-    int64_t affordable =
-        std::clamp(kMaxPartialBytes / std::max<int64_t>(partialBytes, 1),
-                   int64_t(1), kMaxBlocks);
+    int64_t affordable = affordableParts(partialBytes, kMaxBlocks);
     rows = std::max(kMinRowsPerBlock, (allRows + affordable - 1) / affordable);
     count = (allRows + rows - 1) / rows;
   }
@@ -47,22 +46,14 @@ void sumBlock(const T *rows, int64_t count, int64_t cols, T *partial) {
   }
 }
 
-template <typename T>
-void addPartials(const T *partials, int64_t count, int64_t stride, int64_t size,
-                 T *out) {
-  std::fill_n(out, size, T(0));
-  for (int64_t block = 0; block < count; ++block)
-    addInto(out, partials + block * stride, size);
-}
-
 Status outOfMemory(int64_t bytes) {
   return makeError(ErrorCode::OutOfMemory, "no memory for partial sums of ",
                    bytes, " bytes");
 }
 
 template <typename T>
-Status sumRowsOf(const Matrix &table, T *out, ParallelFor &parallel,
-                 ScratchPool &pool) {
+Status sumRowsOf(DType dtype, const Matrix &table, T *out,
+                 ParallelFor &parallel, ScratchPool &pool) {
   int64_t cols = table.cols;
   Blocks blocks(table.rows, 2 * cols * int64_t(sizeof(T)));
   int64_t bytes = blocks.count * 2 * cols * int64_t(sizeof(T));
@@ -76,7 +67,7 @@ Status sumRowsOf(const Matrix &table, T *out, ParallelFor &parallel,
     sumBlock(rows + begin * cols, std::min(blocks.rows, table.rows - begin),
              cols, partials + block * 2 * cols);
   });
-  addPartials(partials, blocks.count, 2 * cols, cols, out);
+  addParts(dtype, partials, blocks.count, 2 * cols, cols, out, parallel);
   return {};
 }
 
@@ -108,7 +99,7 @@ Status contractRowsOf(DType dtype, const Matrix &left, const Matrix &right,
     failure = std::move(status);
   });
   if (failure.ok())
-    addPartials(partials, blocks.count, size, size, out);
+    addParts(dtype, partials, blocks.count, size, size, out, parallel);
   return failure;
 }
 
@@ -117,8 +108,8 @@ Status contractRowsOf(DType dtype, const Matrix &left, const Matrix &right,
 Status sumRows(DType dtype, const Matrix &table, void *out,
                ParallelFor &parallel, ScratchPool &pool) {
   if (dtype == DType::F32)
-    return sumRowsOf(table, static_cast<float *>(out), parallel, pool);
-  return sumRowsOf(table, static_cast<double *>(out), parallel, pool);
+    return sumRowsOf(dtype, table, static_cast<float *>(out), parallel, pool);
+  return sumRowsOf(dtype, table, static_cast<double *>(out), parallel, pool);
 }
 
 Status contractRows(DType dtype, const Matrix &left, const Matrix &right,

@@ -86,3 +86,28 @@ func.func @rows_over_params(%x: tensor<?x4xf32, #node>) {
   }
   return
 }
+
+// -----
+
+#node = #mp.rows<0, node>
+func.func @reads_an_unfinished_total(%x: tensor<?x4xf32, #node>) {
+  %y = mp.kernel over #node by dst (%a = %x) : (tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
+    // expected-error @below {{is complete after the last row only, so it is yielded once and not read}}
+    %s = mp.sum_rows %a : tensor<?x4xf32, #node> -> tensor<4xf32>
+    %b = mp.broadcast %s : tensor<4xf32> -> tensor<?x4xf32, #node>
+    mp.yield %b : tensor<?x4xf32, #node>
+  }
+  return
+}
+
+// -----
+
+// A kernel over destinations does not see every source once.
+func.func @sums_rows_of_the_other_end(%x: tensor<?x4xf32, #mp.rows<0, src>>) {
+  %y = mp.kernel over #mp.rows<0, dst> by dst (%a = %x) : (tensor<?x4xf32, #mp.rows<0, src>>) -> tensor<4xf32> {
+    // expected-error @below {{sums rows that its kernel does not visit}}
+    %s = mp.sum_rows %a : tensor<?x4xf32, #mp.rows<0, src>> -> tensor<4xf32>
+    mp.yield %s : tensor<4xf32>
+  }
+  return
+}

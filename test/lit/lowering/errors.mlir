@@ -23,3 +23,14 @@ func.func @table(%x: tensor<?x2xf32, #mp.rows<0, node>>) -> tensor<?x2xf32, #mp.
   }
   return %h : tensor<?x2xf32, #mp.rows<0, node>>
 }
+
+// -----
+
+func.func @total_of_integers(%x: tensor<?x2xi64, #mp.rows<0, node>>) -> tensor<2xi64> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #mp.rows<0, node> by dst (%in = %x) : (tensor<?x2xi64, #mp.rows<0, node>>) -> tensor<2xi64> {
+    // expected-error @below {{over all rows; such a sum is float32 or float64}}
+    %s = mp.sum_rows %in : tensor<?x2xi64, #mp.rows<0, node>> -> tensor<2xi64>
+    mp.yield %s : tensor<2xi64>
+  }
+  return %h : tensor<2xi64>
+}

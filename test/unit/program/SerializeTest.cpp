@@ -124,7 +124,7 @@ TEST(Serialize, ForeignBytesAndVersionsAreNamed) {
   auto loaded = load(other);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().code, ErrorCode::Unsupported);
-  EXPECT_NE(loaded.error().text.find("ABI version 2"), std::string::npos);
+  EXPECT_NE(loaded.error().text.find("ABI version 3"), std::string::npos);
 }
 
 TEST(Serialize, StatedDigestIsThatOfTheContent) {

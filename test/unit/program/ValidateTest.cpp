@@ -78,6 +78,11 @@ INSTANTIATE_TEST_SUITE_P(
                  [](Program &p) { p.steps[3].kernel.visitBy = VisitBy::Src; }},
         Breakage{"kernel_output_rows", "writes a table of source nodes",
                  [](Program &p) { p.values[4].rows = RowSet::Src; }},
+        Breakage{"total_of_integers", "adds up totals of int64",
+                 [](Program &p) {
+                   p.values[4].rows = RowSet::None;
+                   p.values[4].dtype = DType::I64;
+                 }},
         Breakage{"edge_table_without_edges", "writes a table of edges",
                  [](Program &p) {
                    p.values[4].rows = RowSet::Edge;

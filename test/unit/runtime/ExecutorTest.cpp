@@ -113,6 +113,70 @@ TEST(Executor, SourcesByOutEdges) {
             neighborSums(x.data, {0, 0, 2, 2, 0}, {0, 1, 1, 3, 1}, 4));
 }
 
+/// The number of edges in float64, and the sums over edges; each row of the
+/// sums has `features` elements, of which the kernel knows three.
+Program totalsProgram(int64_t features) {
+  Program program;
+  program.values = {value(RowSet::Src, {3}),
+                    value(RowSet::None, {}, DType::F64),
+                    value(RowSet::None, {features})};
+  program.inputs = {0};
+  program.outputs = {2};
+  program.steps = {kernelStep("add_totals", RowSet::Dst, {0}, {1, 2})};
+  program.code = readObject("kernels");
+  return program;
+}
+
+std::vector<float> totals(const OwnedGraph<int32_t> &graph,
+                          const OwnedTensor<float> &x, int64_t features,
+                          int threads) {
+  Outcome outcome =
+      run(*make(totalsProgram(features)), {graph.view}, {x.view()}, threads);
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error().text;
+  return outcome.status.ok() ? outcome.outputs[0] : std::vector<float>();
+}
+
+TEST(Executor, TotalsStartAtZeroAndHaveEveryEdge) {
+  SmallGraph graph;
+  OwnedTensor<float> x({4, 3}, signedValues(12));
+  std::vector<float> exact(3, 0);
+  for (size_t u : {0, 1, 1, 3, 1})
+    for (size_t f = 0; f < 3; ++f)
+      exact[f] += x.data[u * 3 + f];
+  EXPECT_EQ(totals(graph, x, 3, 2), exact);
+}
+
+TEST(Executor, TotalsOfNoRowsAndNoEdgesAreZero) {
+  OwnedGraph<int32_t> noEdges(2, 2, {}, {}), noNodes(0, 0, {}, {});
+  OwnedTensor<float> two({2, 3}, signedValues(6)), none({0, 3}, {});
+  EXPECT_EQ(totals(noEdges, two, 3, 2), std::vector<float>(3, 0.0f));
+  EXPECT_EQ(totals(noNodes, none, 3, 2), std::vector<float>(3, 0.0f));
+}
+
+/// Many chunks; with 2^23 features a part of the totals takes more memory than
+/// all of them should, so there is one.
+TEST(Executor, TotalsHaveTheSameBitsForAnyThreads) {
+  std::vector<int64_t> src(40000), dst(40000);
+  for (size_t e = 0; e < src.size(); ++e) {
+    src[e] = int64_t(e * 7 % 5);
+    dst[e] = int64_t(e % 3);
+  }
+  OwnedGraph<int32_t> graph(5, 20000, src, dst);
+  OwnedTensor<float> x({5, 3},
+                       {0.1f, -0.7f, 3.3f, 1.7f, 0.3f, -9.1f, 0.9f, 0.01f, 2.2f,
+                        1e-3f, 5.5f, 1.1f, 0.2f, -0.4f, 0.6f});
+  for (int64_t features : {int64_t(3), int64_t(1) << 23}) {
+    std::vector<float> one = totals(graph, x, features, 1);
+    EXPECT_EQ(one, totals(graph, x, features, 5));
+    for (size_t f = 0; f < 3; ++f) {
+      double exact = 0;
+      for (int64_t u : src)
+        exact += double(x.data[size_t(u) * 3 + f]);
+      EXPECT_NEAR(one[f], exact, 1e-3 * std::abs(exact));
+    }
+  }
+}
+
 Program differenceProgram() {
   Program program;
   program.values = {value(RowSet::Node, {}), value(RowSet::Edge, {}),

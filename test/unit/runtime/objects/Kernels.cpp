@@ -38,6 +38,20 @@ void sum_neighbors_wide(const GsKernelCall *call, int64_t begin, int64_t end,
   sumNeighbors<int64_t>(call, begin, end);
 }
 
+/// Two totals: the number of edges, and the sum over them of x[u].
+void add_totals(const GsKernelCall *call, int64_t begin, int64_t end, void *) {
+  auto *offsets = static_cast<const int32_t *>(call->offsets);
+  auto *neighbors = static_cast<const int32_t *>(call->neighbors);
+  auto *x = static_cast<const float *>(call->tables[0]);
+  auto *edges = static_cast<double *>(call->tables[1]);
+  auto *sums = static_cast<float *>(call->tables[2]);
+  for (int32_t e = offsets[begin]; e < offsets[end]; ++e) {
+    *edges += 1;
+    for (int64_t f = 0; f < kWidth; ++f)
+      sums[f] += x[neighbors[e] * kWidth + f];
+  }
+}
+
 /// m[e] = x[u] - x[v], by way of scratch, and y[v] = sum of m, one column.
 void edge_difference(const GsKernelCall *call, int64_t begin, int64_t end,
                      void *scratch) {

@@ -1,0 +1,56 @@
+#include "gossamer/lowering/CheckKernel.h"
+
+#include "gossamer/lowering/Expr.h"
+#include "gossamer/lowering/Residency.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+static LogicalResult checkOp(Operation *op) {
+  if (op->getNumResults() != 1 ||
+      !isa<RankedTensorType>(op->getResult(0).getType()))
+    return op->emitOpError("has no lowering inside a kernel");
+  for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
+    if (mp::featureSize(value.getType()) == 0)
+      return op->emitOpError("has a table without features, ")
+             << value.getType() << ", which is not compiled";
+  bool total = isa<mp::SumRowsOp, mp::ContractRowsOp>(op);
+  if (total &&
+      !isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
+    return op->emitOpError("sums ")
+           << op->getOperand(0).getType()
+           << " over all rows; such a sum is float32 or float64";
+  if (isView(op) || needsOwnStage(op) ||
+      isa<mp::FillOp, mp::DegreeOp, mp::IotaOp, mp::UniformOp,
+          mp::FillIsolatedOp>(op))
+    return success();
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue())
+               ? success()
+               : constant.emitOpError("is not the same value everywhere; pass "
+                                      "it as an argument");
+  if (!op->hasTrait<OpTrait::Elementwise>())
+    return op->emitOpError("has no lowering inside a kernel");
+  return success();
+}
+
+LogicalResult lowering::checkKernel(mp::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  for (Operation &op : body.without_terminator())
+    if (failed(checkOp(&op)))
+      return failure();
+  for (Value value : body.getTerminator()->getOperands()) {
+    bool total = isa_and_nonnull<mp::SumRowsOp, mp::ContractRowsOp>(
+        value.getDefiningOp());
+    bool shared = levelOf(value) == Level::Shared;
+    if (shared == kernel.getRows().has_value() && !total)
+      return kernel.emitOpError("cannot write ")
+             << value.getType()
+             << ": a kernel writes tables of its own rows, and totals";
+  }
+  return success();
+}

@@ -1,0 +1,209 @@
+// Sums over all rows of a kernel, and outer products summed over all edges.
+//
+// A sum adds rows to a run in scratch, and runs of kRowsPerRun rows to its
+// table:
+//
+//   for run: { for row: { ...; sum += value }; table += sum; sum = 0 }
+//
+// An outer product of one edge would touch all of its table. So factors wait in
+// scratch, and kWaitingPairs of them become one product of small matrices, tile
+// by tile in registers:
+//
+//   for edge: { left[n] = l; right[n] = r; n += 1;
+//               if full: { table += transpose(left) * right; n = 0 } }
+//
+// Either way a running sum in float has few terms beside the number of rows.
+// The caller hands every few thousand rows and edges a table of their own and
+// adds those (runtime/PartialSums.h).
+
+#include "gossamer/lowering/EmitStages.h"
+
+#include "gossamer/lowering/Combine.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace gossamer;
+using namespace gossamer::lowering;
+
+/// Rows of a tile of an outer product.
+static constexpr int64_t kRowsPerTile = 4;
+
+static constexpr mp::ReduceKind kSum = mp::ReduceKind::Sum;
+
+static int64_t fullLanes(const Place &place, const KernelOptions &options) {
+  return options.vectorBytes / bytesOf(place.element);
+}
+
+void StageEmitter::emitEmpty(const Total &total) {
+  if (total.isOuter) {
+    frame.store(constant(b, 0), frame.rowOf(total.waiting, nullptr));
+    return;
+  }
+  LinearForm along{0, {1}};
+  int64_t lanes = fullLanes(total.run, options);
+  forEachTile(b, {total.run.width}, 0, 1, lanes, lanes, originTile(1), {},
+              [&](const Tile &tile, ValueRange) {
+                for (const Segment &segment : tile.segments(lanes))
+                  storeSegment(
+                      b, frame,
+                      zero(b, vectorOf(total.run.element, segment.lanes)),
+                      frame.rowOf(total.run, nullptr), tile, along, segment);
+                return Carried();
+              });
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+void StageEmitter::emitSumRows(const Stage &stage) {
+  const Expr &expr = stage.expr;
+  const Place &run = plan.totals[stage.total].run;
+  int64_t lanes = lanesFor(expr, options.vectorBytes);
+  forEachTile(
+      b, expr.dims, 0, expr.dims.size(), lanes, lanes,
+      originTile(expr.dims.size()), {}, [&](const Tile &tile, ValueRange) {
+        SmallVector<Segment> segments = tile.segments(lanes);
+        Evaluator values(b, frame, expr, tile, segments);
+        for (auto [segment, value] : llvm::zip(segments, values.at(nullptr))) {
+          const LinearForm &target = expr.targets.front();
+          Value sum = loadSegment(run, tile, target, segment);
+          storeSegment(b, frame, combine(b, kSum, sum, value),
+                       frame.rowOf(run, nullptr), tile, target, segment);
+        }
+        return Carried();
+      });
+}
+
+void StageEmitter::emitAddRun(const Total &total) {
+  LinearForm along{0, {1}};
+  int64_t lanes = fullLanes(total.run, options);
+  forEachTile(
+      b, {total.run.width}, 0, 1, lanes, lanes, originTile(1), {},
+      [&](const Tile &tile, ValueRange) {
+        for (const Segment &segment : tile.segments(lanes)) {
+          Value sum = loadSegment(total.table, tile, along, segment);
+          Value run = loadSegment(total.run, tile, along, segment);
+          storeSegment(b, frame, combine(b, kSum, sum, run),
+                       frame.rowOf(total.table, nullptr), tile, along, segment);
+          storeSegment(b, frame, zero(b, run.getType()),
+                       frame.rowOf(total.run, nullptr), tile, along, segment);
+        }
+        return Carried();
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Outer products
+//===----------------------------------------------------------------------===//
+
+void StageEmitter::emitOuter(const Stage &stage, const EdgeRange &range) {
+  const Total &total = plan.totals[stage.total];
+  emitFor(b, range.first, range.last, 1, {}, [&](Value position, ValueRange) {
+    EdgeCursor cursor{position, {}, {}};
+    Value counter = frame.rowOf(total.waiting, nullptr);
+    frame.waiting = frame.load(counter, total.waiting.element, 1);
+    emitMap(stage.expr, total.left, &cursor);
+    emitMap(stage.right, total.right, &cursor);
+    Value count = arith::AddIOp::create(b, frame.waiting, constant(b, 1));
+    Value most = constant(b, total.maxWaiting);
+    Value full =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, most);
+    auto branch = scf::IfOp::create(b, full, /*withElseRegion=*/false);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      emitOuterProduct(total, most);
+    }
+    frame.store(arith::SelectOp::create(b, full, constant(b, 0), count),
+                counter);
+    return Carried();
+  });
+}
+
+void StageEmitter::emitAddWaiting(const Total &total) {
+  Value edges =
+      frame.load(frame.rowOf(total.waiting, nullptr), total.waiting.element, 1);
+  Value any =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, edges, constant(b, 0));
+  auto branch = scf::IfOp::create(b, any, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emitOuterProduct(total, edges);
+}
+
+/// Adds the outer products of the first `edges` edges that wait.
+void StageEmitter::emitOuterProduct(const Total &total, Value edges) {
+  int64_t width = total.table.width / total.depth;
+  int64_t lanes = fullLanes(total.table, options);
+  int64_t rows = std::min(kRowsPerTile, total.depth);
+  int64_t vectors = std::max<int64_t>(1, options.accumulators / rows);
+  forEachTile(b, {total.depth, width}, 0, 1, rows, 1, originTile(2), {},
+              [&](const Tile &outer, ValueRange) {
+                forEachTile(b, {total.depth, width}, 1, 2, vectors * lanes,
+                            lanes, outer, {},
+                            [&](const Tile &tile, ValueRange) {
+                              addOuterTile(total, edges, tile);
+                              return Carried();
+                            });
+                return Carried();
+              });
+}
+
+/// table[k, o] += sum over pairs of left[k] * right[o], for one tile of k and
+/// o.
+void StageEmitter::addOuterTile(const Total &total, Value edges,
+                                const Tile &tile) {
+  Type element = total.table.element;
+  int64_t width = total.table.width / total.depth;
+  Tile columns = tile;
+  columns.shape[0] = 1;
+  SmallVector<Segment> segments =
+      columns.segments(fullLanes(total.table, options));
+  frame.waiting = constant(b, 0);
+  Value left =
+      frame.element(frame.rowOf(total.left, nullptr), element, tile.base[0], 0);
+  Value right = frame.element(frame.rowOf(total.right, nullptr), element,
+                              tile.base[1], 0);
+  Carried start;
+  for (int64_t row = 0; row < tile.shape[0]; ++row)
+    for (const Segment &segment : segments)
+      start.push_back(zero(b, vectorOf(element, segment.lanes)));
+  Value pairs = arith::MulIOp::create(b, edges, constant(b, total.pairs));
+  Carried sums = emitFor(
+      b, constant(b, 0), pairs, 1, start, [&](Value pair, ValueRange carried) {
+        auto at = [&](Value base, int64_t stride, int64_t offset) {
+          return frame.element(
+              base, element,
+              arith::MulIOp::create(b, pair, constant(b, stride)), offset);
+        };
+        SmallVector<Value> rights;
+        for (const Segment &segment : segments)
+          rights.push_back(frame.load(at(right, width, segment.start), element,
+                                      segment.lanes));
+        Carried next;
+        for (int64_t row = 0; row < tile.shape[0]; ++row) {
+          Value factor = frame.load(at(left, total.depth, row), element, 1);
+          for (Value r : rights) {
+            Value f = broadcastTo(b, factor, lanesOf(r.getType()));
+            next.push_back(
+                combine(b, kSum, carried[next.size()], multiply(b, f, r)));
+          }
+        }
+        return next;
+      });
+  LinearForm inTable{0, {width, 1}};
+  Value table = frame.element(frame.rowOf(total.table, nullptr), element,
+                              tile.baseOffset(b, inTable), 0);
+  for (auto [index, sum] : llvm::enumerate(sums)) {
+    int64_t row = index / segments.size();
+    const Segment &segment = segments[index % segments.size()];
+    Value place =
+        frame.element(table, element, Value(), row * width + segment.start);
+    frame.store(
+        combine(b, kSum, frame.load(place, element, segment.lanes), sum),
+        place);
+  }
+}

@@ -262,6 +262,32 @@ def test_compiled(name, program, dtype):
         assert modes == ["region", "whole", "whole"], gs.explain(fast).mode_reason
 
 
+@WITHOUT_DGL
+@pytest.mark.dgl_live
+@pytest.mark.parametrize(
+    ("name", "arguments", "mode"),
+    [
+        ("SumPooling", (), "whole"),
+        ("AvgPooling", (), "whole"),
+        ("MaxPooling", (), "whole"),
+        ("GlobalAttentionPooling", (torch.nn.Linear(3, 1),), "whole"),
+        ("WeightAndSum", (3,), "whole"),
+        ("Set2Set", (3, 2, 1), "region"),
+    ],
+)
+def test_pooling_modules_of_dgl(name, arguments, mode):
+    """They call DGL's readouts on DGL's batch; what is in kernels is theirs, unchanged."""
+    module = getattr(DGL.nn, name)(*arguments)
+    g, fields = make_batch(DGL, "molecules", torch.float32)
+    fast = gs.compile(module, fallback="error")
+    expected = with_gradients({"out": module(g, fields[0])}, fields[:1])
+    for _ in range(3):
+        found = with_gradients({"out": fast(g, fields[0])}, fields[:1])
+        torch.testing.assert_close(found, expected)
+    assert gs.explain(fast).mode == mode
+    assert set(gs.explain(fast).code_paths.values()) == {"kernel"}
+
+
 def test_one_program_for_batches_of_all_sizes():
     """Another batch, with another number of graphs, is no reason to compile again."""
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import torch
-from sklearn.datasets import load_digits
-from sklearn.neighbors import kneighbors_graph
 
 from packages import Dataset, undirected
 
@@ -14,6 +12,10 @@ VISIBLE_COLUMNS = 16
 
 def load(neighbors: int = 6) -> Dataset:
     """1,797 pictures of 8 x 8 pixels; edges to the `neighbors` most similar other pictures."""
+    # Slow to import, and needed only here.
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import kneighbors_graph
+
     pixels, labels = load_digits(return_X_y=True)
     near = kneighbors_graph(pixels, neighbors).tocoo()
     pairs = list(zip(near.row.tolist(), near.col.tolist(), strict=True))

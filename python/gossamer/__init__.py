@@ -27,7 +27,6 @@ from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse
 
 _LAZY = {
-    "OnTensors": "gossamer.on_tensors",
     "compile": "gossamer.compiled",
     "explain": "gossamer.report",
     "symbolic_trace": "gossamer.fx",
@@ -53,7 +52,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "FallbackWarning",
     "Graph",
-    "OnTensors",
     "RandomNumbersWarning",
     "batch",
     "compile",

@@ -94,7 +94,19 @@ def capturing(recorder: Recorder) -> Iterator[None]:
         UntraceableError: at the user's line, for every failure of the block.
     """
     modes = RecordingMode(recorder), ApiMode(recorder)
-    with _errors(recorder), watch_python(recorder), recorder.fake, modes[0], modes[1]:
+    outer = _outside_inference_mode(), _errors(recorder), watch_python(recorder)
+    with outer[0], outer[1], outer[2], recorder.fake, modes[0], modes[1]:
+        yield
+
+
+@contextlib.contextmanager
+def _outside_inference_mode() -> Iterator[None]:
+    """Inference mode hands composite operators on whole, instead of what they consist of."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    # Leaving inference mode alone would switch gradients on.
+    with torch.inference_mode(False), torch.no_grad():
         yield
 
 

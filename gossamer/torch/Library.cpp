@@ -16,6 +16,17 @@
 //   sizes    five numbers for each graph argument: sources, destinations,
 //            edges, largest in-degree, largest out-degree
 //
+// gossamer::run_traced(program, results, graph, inputs) -> outputs
+//   The same inside graphs that torch's compilers make, which carry tensors
+//   from call to call, and no numbers: sizes are the lengths of the arrays, so
+//   all six of each graph are given, and largest degrees are found anew.
+//   `results` is what program_results says: shapes are known from it without
+//   the program.
+//
+// gossamer::program_results(program) -> int[]
+//   For each output: DType, RowSet and graph as numbered in Program.h, the
+//   number of feature axes, and their sizes.
+//
 // gossamer::program_info(program) -> int[]
 //   1 if the index arrays are int64, else 0; then for each graph argument 1 if
 //   in-edges are read, 1 if out-edges are read
@@ -139,21 +150,95 @@ std::vector<GraphArrays> graphArrays(const Program &program,
   return views;
 }
 
-std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
-                        std::vector<Tensor> inputs,
-                        std::vector<int64_t> sizes) {
-  std::shared_ptr<const Executor> executor = executorOf(program);
-  std::vector<GraphArrays> graphs =
-      graphArrays(executor->program(), graph, sizes);
+std::vector<Tensor> runOn(const Executor &executor,
+                          const std::vector<GraphArrays> &graphs,
+                          const std::vector<Tensor> &inputs) {
   std::vector<TensorView> views;
   views.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     views.push_back(check(viewOf(inputs[i], "input " + std::to_string(i))));
   TorchFor parallel;
   TorchGemm gemm(pool());
-  TensorOutputs outputs(executor->program().outputs.size());
-  check(executor->run(graphs, views, {parallel, gemm, outputs, pool()}));
+  TensorOutputs outputs(executor.program().outputs.size());
+  check(executor.run(graphs, views, {parallel, gemm, outputs, pool()}));
   return outputs.take();
+}
+
+std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
+                        std::vector<Tensor> inputs,
+                        std::vector<int64_t> sizes) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  return runOn(*executor, graphArrays(executor->program(), graph, sizes),
+               inputs);
+}
+
+/// The length of a one-dimensional index array.
+int64_t lengthOf(const Tensor &array, size_t graph, const char *name) {
+  if (array.dim() != 1)
+    raise(makeError(ErrorCode::InvalidArgument, "graph ", graph, ": ", name,
+                    " have ", array.dim(), " axes, expected one"));
+  return array.numel();
+}
+
+/// Largest degree of the rows that `offsets` of the program's index type
+/// states; 0 for another type, which the run refuses.
+int64_t largestDegree(const Program &program, const Tensor &offsets) {
+  TensorView view = check(viewOf(offsets, "offsets"));
+  if (view.dtype != (program.wideIndex ? DType::I64 : DType::I32) ||
+      !view.isDense())
+    return 0;
+  return maxDegree(view.data, program.wideIndex, view.shape[0] - 1);
+}
+
+std::vector<int64_t> sizesOf(const Program &program,
+                             const std::vector<Tensor> &arrays) {
+  std::vector<int64_t> sizes;
+  for (size_t g = 0; kArraysPerGraph * (g + 1) <= arrays.size(); ++g) {
+    const Tensor *array = &arrays[kArraysPerGraph * g];
+    int64_t destinations = lengthOf(array[0], g, "in-offsets") - 1;
+    int64_t sources = lengthOf(array[3], g, "out-offsets") - 1;
+    if (destinations < 0 || sources < 0)
+      raise(makeError(ErrorCode::InvalidArgument, "graph ", g,
+                      ": offsets are empty, expected one more than nodes"));
+    auto degree = [&](VisitBy by, const Tensor &offsets) {
+      return visitsEdges(program, uint32_t(g), by)
+                 ? largestDegree(program, offsets)
+                 : 0;
+    };
+    sizes.insert(sizes.end(),
+                 {sources, destinations, lengthOf(array[1], g, "in-neighbors"),
+                  degree(VisitBy::Dst, array[0]),
+                  degree(VisitBy::Src, array[3])});
+  }
+  return sizes;
+}
+
+std::vector<int64_t> resultsOf(const Program &program) {
+  std::vector<int64_t> results;
+  for (uint32_t id : program.outputs) {
+    const ValueInfo &value = program.values[id];
+    results.insert(results.end(),
+                   {int64_t(value.dtype), int64_t(value.rows), value.graph,
+                    int64_t(value.features.size())});
+    results.insert(results.end(), value.features.begin(), value.features.end());
+  }
+  return results;
+}
+
+std::vector<Tensor> runTraced(Tensor program, std::vector<int64_t> results,
+                              std::vector<Tensor> graph,
+                              std::vector<Tensor> inputs) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  if (results != resultsOf(executor->program()))
+    raise({ErrorCode::InvalidArgument,
+           "results are not those of the program; use program_results"});
+  std::vector<int64_t> sizes = sizesOf(executor->program(), graph);
+  return runOn(*executor, graphArrays(executor->program(), graph, sizes),
+               inputs);
+}
+
+std::vector<int64_t> programResults(Tensor program) {
+  return resultsOf(executorOf(program)->program());
 }
 
 std::vector<int64_t> programInfo(Tensor program) {
@@ -168,11 +253,14 @@ std::vector<int64_t> programInfo(Tensor program) {
 
 // A fragment: Python adds operators to the same namespace.
 STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
-  m.def("coo_to_csr(Tensor rows, Tensor cols, int num_rows, int num_cols)"
+  m.def("coo_to_csr(Tensor rows, Tensor cols, SymInt num_rows, SymInt num_cols)"
         " -> (Tensor offsets, Tensor neighbors, Tensor edge_ids)");
   m.def("max_degree(Tensor offsets) -> int");
   m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
         " -> Tensor[]");
+  m.def("run_traced(Tensor program, int[] results, Tensor[] graph,"
+        " Tensor[] inputs) -> Tensor[]");
+  m.def("program_results(Tensor program) -> int[]");
   m.def("program_info(Tensor program) -> int[]");
 }
 
@@ -180,6 +268,8 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("coo_to_csr", TORCH_BOX(&cooToCsr));
   m.impl("max_degree", TORCH_BOX(&maxDegreeOf));
   m.impl("run", TORCH_BOX(&run));
+  m.impl("run_traced", TORCH_BOX(&runTraced));
+  m.impl("program_results", TORCH_BOX(&programResults));
   m.impl("program_info", TORCH_BOX(&programInfo));
 }
 

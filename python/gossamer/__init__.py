@@ -27,6 +27,7 @@ from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse
 
 _LAZY = {
+    "OnTensors": "gossamer.on_tensors",
     "compile": "gossamer.compiled",
     "explain": "gossamer.report",
     "symbolic_trace": "gossamer.fx",
@@ -52,6 +53,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "FallbackWarning",
     "Graph",
+    "OnTensors",
     "RandomNumbersWarning",
     "batch",
     "compile",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,12 @@ def ops() -> Any:
       destinations, edges, largest in-degree, largest out-degree). ValueError when something
       does not fit; it says which input, what was found and what was expected.
       The results are fresh tensors without gradient history.
+    - ``run_traced(program, results, graph, inputs) -> list[Tensor]``: as ``run``, in graphs that
+      torch's compilers make: all six arrays of each graph argument are given, and sizes are
+      their lengths. ``results`` is ``program_results(program)``, from which shapes are known
+      without the program. Gradients: RuntimeError, since programs for them are other programs.
+    - ``program_results(program) -> list[int]``: for each output the numbers of its dtype, row set
+      and graph as in ``Program.h``, how many feature axes it has, and their sizes.
     - ``program_info(program) -> list[int]``: see :func:`program_info`.
 
     Raises:
@@ -114,6 +121,8 @@ def _load() -> Any:
             f"2.10 or later: {error}"
         ) from error
     torch.library.register_fake("gossamer::coo_to_csr", _fake_coo_to_csr)
+    torch.library.register_fake("gossamer::run_traced", _fake_run_traced)
+    torch.library.register_autograd("gossamer::run_traced", _no_gradient)
     return torch.ops.gossamer
 
 
@@ -127,4 +136,35 @@ def _fake_coo_to_csr(
         rows.new_empty(num_rows + 1, dtype=dtype),
         rows.new_empty(edges, dtype=dtype),
         rows.new_empty(edges, dtype=dtype),
+    )
+
+
+#: By number, as in Program.h.
+_DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
+_NO_ROWS, _SRC, _DST, _NODE, _EDGE = range(5)
+
+
+def _fake_run_traced(
+    program: Tensor, results: Sequence[int], graph: Sequence[Tensor], inputs: Sequence[Tensor]
+) -> list[Tensor]:
+    outputs = []
+    numbers = iter(results)
+    for dtype in numbers:
+        rows, index, axes = next(numbers), next(numbers), next(numbers)
+        shape = [next(numbers) for _ in range(axes)]
+        arrays = graph[6 * index : 6 * index + 6]
+        if rows == _SRC:
+            shape.insert(0, arrays[3].shape[0] - 1)
+        elif rows == _EDGE:
+            shape.insert(0, arrays[1].shape[0])
+        elif rows != _NO_ROWS:
+            shape.insert(0, arrays[0].shape[0] - 1)
+        outputs.append(program.new_empty(shape, dtype=_DTYPES[dtype]))
+    return outputs
+
+
+def _no_gradient(ctx: Any, *grads: Tensor | None) -> None:
+    raise RuntimeError(
+        "gossamer::run_traced has no gradient: an exported or traced program computes results "
+        "only; train the model itself, or torch.compile it"
     )

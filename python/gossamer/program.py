@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gossamer import native
 from gossamer.structure import Structure
+from gossamer.traced_graph import TracedStructure, outside_tracing
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Program:
     seconds: float
     cached: bool
     needs: tuple[native.GraphNeeds, ...]
+    results: tuple[int, ...]
     last_sizes: Sequence[int] = ()
     _texts: dict[str, str] = field(default_factory=dict)
 
@@ -71,6 +73,9 @@ class Program:
 
     def run(self, structures: Sequence[Structure], inputs: Sequence[Tensor]) -> list[Tensor]:
         """Outputs in the order of the function's results, on the given graphs."""
+        if structures and type(structures[0]) is TracedStructure:
+            arrays = [array for structure in structures for array in structure.arrays]
+            return native.ops().run_traced(self.code, self.results, arrays, inputs)
         graph: list[Tensor] = []
         sizes: list[int] = []
         for structure, needs in zip(structures, self.needs, strict=True):
@@ -97,7 +102,8 @@ def program_for(ir: str, options: CompileOptions, wide_index: bool) -> Program:
         with _lock:
             program = _programs.get(key)
             if program is None:
-                program = _programs[key] = _compile(ir, options, wide_index)
+                with outside_tracing():
+                    program = _programs[key] = _compile(ir, options, wide_index)
     return program
 
 
@@ -117,6 +123,7 @@ def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
         seconds=time.perf_counter() - start,
         cached=compiled.cached,
         needs=info.graphs,
+        results=tuple(native.ops().program_results(compiled.program)),
     )
 
 
@@ -141,7 +148,7 @@ def _arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
         known = _known[structure] = {}
     arguments = known.get(needs)
     if arguments is None:
-        index = torch.int64 if wide_index(structure) else torch.int32
+        index = torch.int64 if structure.wide_index else torch.int32
         none = [_NOTHING[index]] * 3
         arrays = list(structure.in_csr()) if needs.needs_in_edges else none
         arrays = arrays + (list(structure.out_csr()) if needs.needs_out_edges else none)
@@ -154,8 +161,3 @@ def _arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
         ]
         arguments = known[needs] = _Arguments(arrays, sizes)
     return arguments
-
-
-def wide_index(structure: Structure) -> bool:
-    """Whether the graph needs int64 arrays: a node or edge number does not fit int32."""
-    return max(structure.num_src, structure.num_dst, structure.num_edges) >= 2**31

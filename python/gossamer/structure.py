@@ -123,6 +123,11 @@ class Structure:
         """Where the structure lives."""
         return self.src.device
 
+    @property
+    def wide_index(self) -> bool:
+        """Whether compiled programs take int64 arrays: a node or edge number does not fit int32."""
+        return max(self.num_src, self.num_dst, self.num_edges) >= _INT32_LIMIT
+
     def in_csr(self) -> Csr:
         """Rows are destination nodes, neighbors their sources. Built once."""
         return self._once(

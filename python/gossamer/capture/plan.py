@@ -66,7 +66,7 @@ class Plan:
     ) -> programs.Program | None:
         chosen = self._session.options
         options = programs.CompileOptions(chosen.numerics, chosen.target, differentiate, wrt)
-        wide = any(programs.wide_index(structure) for structure in structures)
+        wide = any(structure.wide_index for structure in structures)
         try:
             program = programs.program_for(self.emitted.text, options, wide)
         except CompileError as error:
@@ -146,5 +146,7 @@ def run_tensors(
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         if plan.program is None:
             return plan.interpret(structures, tensors)
+        if torch.compiler.is_exporting():  # an exported program computes results only
+            return plan.execute(structures, tensors)
         return list(PlanFunction.apply(plan, structures, *tensors))
     return plan.execute(structures, tensors)

@@ -196,9 +196,9 @@ class Recorder:
         node = getattr(tensor, "_gossamer_node", None)
         if node is not None:
             return node
-        if isinstance(tensor, FakeTensor):
-            raise self.refuse("a tensor that was made by an operator capture did not see")
         index = self._lifted.get(id(tensor))
+        if index is None and isinstance(tensor, FakeTensor):
+            raise self.refuse("a tensor that was made by an operator capture did not see")
         if index is None:
             raise self.refuse(
                 f"a tensor of shape {tuple(tensor.shape)} that was not found in the closure, "
@@ -210,7 +210,7 @@ class Recorder:
 
     def fake_of(self, tensor: Tensor) -> Tensor:
         """The tensor without its data."""
-        if isinstance(tensor, FakeTensor):
+        if isinstance(tensor, FakeTensor) and id(tensor) not in self._lifted:
             return tensor
         known = self._fake_lifted.get(id(tensor))
         if known is None:

@@ -24,7 +24,7 @@ from gossamer.capture.draws import draw_seed
 from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
-from gossamer.errors import StaleFieldError
+from gossamer.errors import StaleFieldError, UnsupportedError
 from gossamer.frame import Column, Frame, zeros
 from gossamer.function import BuiltinFunction, Reduce, finite_apply, finite_reduce
 from gossamer.function import from_dgl as builtin_of
@@ -32,6 +32,7 @@ from gossamer.graph import Graph, Relation
 from gossamer.readout import Readout
 from gossamer.report import Fallback
 from gossamer.structure import Structure
+from gossamer.traced_graph import TracedStructure, is_traced, outside_tracing
 
 
 @dataclass
@@ -109,7 +110,7 @@ class Region:
         if isinstance(call, RecordedCall) and not isinstance(builtin_of(reduce), Reduce):
             call = _with_zeros(call, relation.dst)
         if isinstance(call, Fallback):
-            with self._eagerly(call):
+            with self._eagerly(call, graph):
                 EAGER.update_all(graph, relation_index, message, reduce, apply)
             return
         self._write_edges(call, relation.edges, call.captured.call.side_writes)
@@ -120,7 +121,7 @@ class Region:
         relation = graph.relation(relation_index)
         call = self._record("apply_edges", relation, (plain_message(func), None, None))
         if isinstance(call, Fallback):
-            with self._eagerly(call):
+            with self._eagerly(call, graph):
                 EAGER.apply_edges(graph, relation_index, func)
             return
         captured = call.captured.call
@@ -129,13 +130,13 @@ class Region:
     def apply_nodes(self, graph: Graph, ntype_index: int, func: Callable) -> None:
         """Run or compile ``graph.apply_nodes`` on one node type."""
         frame = graph._node_frames[ntype_index]
-        rows = _node_set(frame.num_rows, graph.idtype, graph.device)
+        rows = _node_set_of(graph, frame.num_rows)
         none = Frame(0, "edges", graph.device)
         etype = ("", "", graph.ntypes[ntype_index])
         relation = Relation(rows, frame, frame, none, etype)
         call = self._record("apply_nodes", relation, (None, None, func))
         if isinstance(call, Fallback):
-            with self._eagerly(call):
+            with self._eagerly(call, graph):
                 EAGER.apply_nodes(graph, ntype_index, func)
             return
         self._write_nodes(call, frame)
@@ -149,7 +150,7 @@ class Region:
         relation = relation._replace(edges=frame)
         call = self._record("edge_softmax", relation, (None, None, None), norm_by)
         if isinstance(call, Fallback):
-            with self._eagerly(call):
+            with self._eagerly(call, graph):
                 return EAGER.edge_softmax(graph, relation_index, logits, norm_by)
         return self.compute(call, list(call.captured.call.outputs))[0]
 
@@ -172,12 +173,14 @@ class Region:
         softmax_end: str = "dst",
         initializers: tuple = (),
     ) -> RecordedCall | Fallback:
+        traced = type(relation.structure) is TracedStructure
+        specs = _static_specs if traced else _specs
         site = Site(
             kind=kind,
             functions=functions,
-            src=_specs(relation.src),
-            dst=_specs(relation.dst),
-            edge=_specs(relation.edges),
+            src=specs(relation.src),
+            dst=specs(relation.dst),
+            edge=specs(relation.edges),
             homogeneous=relation.structure.homogeneous,
             idtype=relation.structure.idtype,
             canonical_etype=relation.canonical_etype,
@@ -185,7 +188,8 @@ class Region:
             softmax_end=softmax_end,
             initializers=initializers,
         )
-        captured = self._session.capture(site)
+        with outside_tracing() if traced else contextlib.nullcontext():
+            captured = self._session.capture(site)
         if isinstance(captured, Fallback):
             return captured
         if captured.call.asks_ids and _has_original_ids(relation):
@@ -197,8 +201,10 @@ class Region:
         return RecordedCall(captured, relation.structure, sources, versions)
 
     @contextlib.contextmanager
-    def _eagerly(self, fallback: Fallback) -> Iterator[None]:
+    def _eagerly(self, fallback: Fallback, graph: Graph) -> Iterator[None]:
         """Around a call that runs eagerly. It is reported when it works: errors are the user's."""
+        if is_traced(graph._structures):  # eager code would be traced with one graph's degrees
+            raise UnsupportedError(fallback)
         if self._session.options.fallback == "error":
             self._session.refuse(fallback)
         yield
@@ -288,6 +294,8 @@ def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor |
     if spec.kind == "lifted":
         return captured.lifted[spec.index]
     if spec.kind == "scalar":
+        if type(relation.structure) is TracedStructure:
+            return torch.full((), captured.scalars[spec.index], dtype=torch.float64)
         packed = bytearray(struct.pack("d", captured.scalars[spec.index]))
         return torch.frombuffer(packed, dtype=torch.float64).reshape(())
     if spec.kind == "seed":
@@ -302,6 +310,13 @@ def _with_zeros(call: RecordedCall, frame: Frame) -> RecordedCall | Fallback:
             reason = f"field {field!r} has an initializer of its own"
             return Fallback(*_first_place(call), reason, "use the default, zeros", "update_all")
     return call
+
+
+def _node_set_of(graph: Graph, num_rows: int) -> Structure:
+    first = graph._structures[0]
+    if type(first) is TracedStructure:
+        return first.node_set(num_rows)
+    return _node_set(num_rows, graph.idtype, graph.device)
 
 
 @functools.lru_cache(maxsize=64)
@@ -323,6 +338,15 @@ def ids_of(spec: InputSpec, structure: Structure) -> Tensor:
 
 def _specs(frame: Frame) -> dict[str, ColumnSpec]:
     return {key: _spec(frame.peek(key)) for key in frame}
+
+
+def _static_specs(frame: Frame) -> dict[str, ColumnSpec]:
+    """As `_specs` while torch traces: rows have one shape, which torch is told to rely on."""
+    columns = {key: frame.peek(key) for key in frame}
+    return {
+        key: ColumnSpec(tuple(int(size) for size in column.shape[1:]), column.dtype)
+        for key, column in columns.items()
+    }
 
 
 def _spec(column: Column) -> ColumnSpec:

@@ -20,6 +20,7 @@ from gossamer.capture.purity import REMEDY
 from gossamer.capture.reach import Walk, follow
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.tokens import AGAIN, LIBRARY, METHOD, Place, Token, handles
+from gossamer.traced_graph import stands_for_tensor
 
 PARTIAL, TENSOR, ATTRIBUTES = Token("partial"), Token("tensor"), Token("attributes")
 _LARGEST_ARRAY = 1000
@@ -212,7 +213,15 @@ def tensor(walk: Walk, value: torch.Tensor, parent: Place | None, kind: str, nam
 
 @handles(kind="tensor")
 def tensor_subclass(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
-    """A subclass of Tensor: only the fake tensors that the tracer puts in are known."""
+    """A subclass of Tensor: known are fake tensors that the tracer puts in, and what stands for a
+    tensor while torch traces.
+    """
+    if not walk.traced and stands_for_tensor(value):
+        if walk.enter(id(value), value, parent, kind, name):
+            walk.tensors.append((walk.places[-1], value))
+            shape = tuple(int(size) for size in value.shape)
+            walk.out += (TENSOR, value.dtype, value.device, shape, value.requires_grad)
+        return
     if not walk.traced:
         raise walk.refuse(
             f"reads a `{type(value).__name__}`, a subclass of Tensor",

@@ -15,7 +15,7 @@ import dis
 from dataclasses import dataclass, field
 from types import CodeType
 
-from gossamer.capture.purity import words
+from gossamer.capture.purity import is_torch_file, words
 from gossamer.capture.weak_identity import WeakIdentityCache
 
 # Stands among names for all of them: attributes are looked up by computed names.
@@ -90,8 +90,8 @@ class CodeFacts:
 
     It stands for the code object in keys: it does not keep the code alive, and a key that holds
     it cannot be confused with one of another code object at the same address. `scopes` are those
-    of the last walks that began here, see `reach.py`. `inspects`: the code may ask for the type
-    or the text of a number, which a symbol that stands for the number does not have.
+    of the last walks that began here, see `reach.py`. `inspects`: the user's code may ask for
+    the type or the text of a number, which a symbol that stands for the number does not have.
     """
 
     file: str
@@ -170,7 +170,7 @@ class _Scan:
             tuple(self.writes),
             self.problem,
             self.self_escapes,
-            self.inspects,
+            self.inspects and not is_torch_file(self.root.co_filename),
             self.lines,
         )
 

@@ -38,6 +38,8 @@ class Plan:
         self._required = required
         self._session = session
         self._trainings: dict[tuple[int, ...], Training | None] = {}
+        self._without_gradient: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._arguments_of: dict[tuple[bool, ...], frozenset[int]] = {}
         self.dag = dag
         self.emitted = emit(dag)
         self.program = None
@@ -50,6 +52,24 @@ class Plan:
     def dependencies(self) -> list[frozenset[int]]:
         """For each result, the arguments through which a gradient can flow to it."""
         return dependencies(self.emitted.function)
+
+    def without_gradient(self, wrt: tuple[int, ...]) -> tuple[int, ...]:
+        """The results through which no gradient of the arguments ``wrt`` flows."""
+        if wrt not in self._without_gradient:
+            self._without_gradient[wrt] = tuple(
+                number
+                for number, arguments in enumerate(self.dependencies)
+                if not self.emitted.types[number].is_float or arguments.isdisjoint(wrt)
+            )
+        return self._without_gradient[wrt]
+
+    def arguments_of(self, given: tuple[bool, ...]) -> frozenset[int]:
+        """The arguments to which a gradient can flow from those results whose flag is set."""
+        if given not in self._arguments_of:
+            self._arguments_of[given] = frozenset().union(
+                *(a for a, flag in zip(self.dependencies, given, strict=True) if flag)
+            )
+        return self._arguments_of[given]
 
     def training(self, wrt: tuple[int, ...], structures: Sequence[Structure]) -> Training | None:
         """The programs for gradients of the arguments ``wrt``; None when torch takes them."""

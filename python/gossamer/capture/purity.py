@@ -9,7 +9,12 @@ Everything else is either user code, which is walked, or refused.
 from __future__ import annotations
 
 import functools
+import os
 import sys
+
+import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 def words(text: str) -> frozenset[str]:
@@ -97,3 +102,8 @@ def impure_function(module: str | None, name: str) -> str | None:
     if module is not None and name in _IMPURE_NAMES.get(module.partition(".")[0], ()):
         why = "reads or writes state outside of the program"
     return None if why is None else f"calls `{module}.{name}`, which {why}"
+
+
+def is_torch_file(file: str) -> bool:
+    """Whether a source file is one of torch's own."""
+    return file.startswith(_TORCH)

@@ -77,15 +77,17 @@ class Scope:
         codes: the code objects.
         escapes: some method lets go of its `self` other than by reading attributes.
         names: all names that occur in `codes`.
+        inspects: some of `codes` may ask for the type or the text of a number.
     """
 
-    __slots__ = ("codes", "escapes", "names")
+    __slots__ = ("codes", "escapes", "inspects", "names")
 
     def __init__(self, codes: Iterable[CodeFacts] = (), escapes: bool = False) -> None:
         """The scope of a walk that reached `codes`."""
         self.codes = frozenset(codes)
         self.escapes = escapes
         self.names = frozenset().union(*[facts.names for facts in self.codes])
+        self.inspects = any(facts.inspects for facts in self.codes)
 
 
 class _EveryName:

@@ -12,7 +12,7 @@ import math
 import struct
 import threading
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import Snapshot, snapshot
 from gossamer.capture.substitute import substitute
 from gossamer.capture.tracer import trace_call
+from gossamer.capture.witness import Witness, witnessed
 from gossamer.errors import FallbackWarning, RandomNumbersWarning, UnsupportedError
 from gossamer.report import Compilation, Fallback
 
@@ -212,13 +213,14 @@ class Session:
 
         return Whole(self)
 
-    def reach(self, function: Callable) -> Reached:
-        """What a function reaches.
+    def reach(self, function: Callable) -> tuple[Reached, Witness | None]:
+        """What a function reaches, and what tells cheaply that it still does.
 
         Raises:
             CannotSnapshot: something that no key can hold.
         """
-        return _reach((function,))
+        snap, witness = witnessed(function)
+        return _combined((snap,)), witness
 
     def refuse(self, fallback: Fallback) -> None:
         """Report a call that runs eagerly: once per place; an error when asked for."""
@@ -258,22 +260,24 @@ class Session:
 
 
 def _reach(functions: tuple[Callable | None, ...]) -> Reached:
+    return _combined([None if each is None else snapshot(each) for each in functions])
+
+
+def _combined(snapshots: Sequence[Snapshot | None]) -> Reached:
     keys: list[Hashable] = []
     tensors: dict[int, Tensor] = {}
     floats: dict[tuple[int, Hashable], float] = {}
-    inspects = False
-    for index, function in enumerate(functions):
-        if function is None:
+    for index, snap in enumerate(snapshots):
+        if snap is None:
             keys.append(None)
             continue
-        snap = snapshot(function)
-        inspects |= snap.inspects
         keys.append(snap.key)
         for lifted in snap.tensors:
             tensors.setdefault(id(lifted.tensor), lifted.tensor)
         positions = {identity: i for i, identity in enumerate(tensors)}
         keys.append(tuple(positions[id(lifted.tensor)] for lifted in snap.tensors))
         floats.update({(index, path): value for path, value in snap.floats})
+    inspects = any(snap.inspects for snap in snapshots if snap is not None)
     return Reached(tuple(keys), list(tensors.values()), floats, inspects)
 
 

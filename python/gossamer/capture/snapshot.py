@@ -18,7 +18,6 @@ are not reached by names: grad mode, autocast, torch's default dtype and device.
 from __future__ import annotations
 
 import functools
-import os
 import struct
 import types
 from collections.abc import Hashable
@@ -28,6 +27,7 @@ import torch
 
 from gossamer.capture import values  # noqa: F401  (fills the table of handlers)
 from gossamer.capture.code_names import facts_of
+from gossamer.capture.purity import is_torch_file
 from gossamer.capture.reach import Scope, Walk
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.tokens import ROOT, Place
@@ -78,7 +78,7 @@ class Snapshot:
         self.key: Hashable = tuple(walk.out)
         self.tensors = [Lifted(place, tensor) for place, tensor in walk.tensors]
         self.floats = walk.floats
-        self.inspects = any(facts.inspects for facts in walk.reached if not _is_torch(facts.file))
+        self.inspects = walk.scope.inspects
         self._scope = walk.scope
         self._traced = walk.traced
 
@@ -120,38 +120,40 @@ def _snapshot(udf: Any, scope: Scope | None, traced: bool) -> Snapshot:
     return Snapshot(walk_all(udf, scope, traced))
 
 
-def walk_all(udf: Any, scope: Scope | None = None, traced: bool = False) -> Walk:
+def walk_all(
+    udf: Any, scope: Scope | None = None, traced: bool = False, make: type[Walk] = Walk
+) -> Walk:
     """The walk over `udf` whose scope it fits; `scope` is tried before any other."""
     if not callable(udf):
         raise TypeError(f"a user-defined function must be callable, not {type(udf).__name__}")
     scopes = _scopes(udf) if scope is None else [scope]
     for known in scopes:
         try:
-            walk = _walk(udf, known, traced)
+            walk = _walk(udf, known, traced, make)
         except CannotSnapshot:
             continue  # of names that this object doesn't use; the walk below decides
         if walk.fits():
             return walk
-    walk = _walk_from_nothing(udf, traced)
+    walk = _walk_from_nothing(udf, traced, make)
     if scope is None:
         scopes[:] = [walk.scope, *scopes[: _REMEMBERED - 1]]
     return walk
 
 
-def _walk_from_nothing(udf: Any, traced: bool) -> Walk:
+def _walk_from_nothing(udf: Any, traced: bool, make: type[Walk]) -> Walk:
     """The walk with the least scope that it fits."""
-    walk = _walk(udf, Scope(), traced)
+    walk = _walk(udf, Scope(), traced, make)
     while not walk.fits():
-        walk = _walk(udf, Scope(walk.reached, walk.escapes), traced)
+        walk = _walk(udf, Scope(walk.reached, walk.escapes), traced, make)
     return walk
 
 
-def _walk(udf: Any, scope: Scope, traced: bool) -> Walk:
+def _walk(udf: Any, scope: Scope, traced: bool, make: type[Walk]) -> Walk:
     """A walk with these names, repeated until it is known what can't be substituted."""
     pinned: frozenset[int | tuple] = frozenset()
     earlier = []  # keeps temporary objects alive, so that their ids stay theirs
     while True:
-        walk = Walk(scope, pinned, traced)
+        walk = make(scope, pinned, traced)
         try:
             walk.value(udf, ROOT, "udf", "")
         except CannotSnapshot as refusal:
@@ -187,10 +189,6 @@ def _root(udf: Any) -> Any:
     return udf.__func__ if type(udf) is types.MethodType else udf
 
 
-def _is_torch(file: str) -> bool:
-    return file.startswith(os.path.dirname(torch.__file__) + os.sep)
-
-
 def _place(refusal: CannotSnapshot, walk: Walk, udf: Any) -> None:
     """Gives `refusal` the place in reached code that names what was found."""
     if refusal.file is not None:
@@ -199,7 +197,7 @@ def _place(refusal: CannotSnapshot, walk: Walk, udf: Any) -> None:
     called = refusal.reason.rpartition("`")[0].rpartition(".")[2]
     for name in (*refusal.names, called):
         for facts in reversed(walk.reached.keys()):
-            if name in facts.lines and not _is_torch(facts.file):
+            if name in facts.lines and not is_torch_file(facts.file):
                 refusal.file, refusal.line = facts.file, facts.lines[name]
                 return
     root = _root(udf)

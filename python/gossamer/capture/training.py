@@ -64,13 +64,9 @@ class PlanFunction(torch.autograd.Function):
         ctx.plan, ctx.structures, ctx.training = plan, structures, training
         ctx.count = len(tensors)
         ctx.save_for_backward(*tensors, *saved)
-        ctx.mark_non_differentiable(
-            *(
-                output
-                for output, numbers in zip(outputs, plan.dependencies, strict=True)
-                if not output.is_floating_point() or numbers.isdisjoint(wrt)
-            )
-        )
+        fixed = plan.without_gradient(wrt)
+        if fixed:
+            ctx.mark_non_differentiable(*(outputs[number] for number in fixed))
         ctx.shapes = [(o.shape, o.dtype) for o in outputs]
         ctx.set_materialize_grads(False)
         return tuple(outputs)
@@ -79,8 +75,7 @@ class PlanFunction(torch.autograd.Function):
     def backward(ctx, *grads: Tensor | None):
         """Gradients of the tensors that need one."""
         needed = ctx.needs_input_grad[2:]
-        used = [n for g, n in zip(grads, ctx.plan.dependencies, strict=True) if g is not None]
-        flows = frozenset().union(*used)
+        flows = ctx.plan.arguments_of(tuple(grad is not None for grad in grads))
         kept = ctx.saved_tensors  # once: checkpointing computes them again at each access
         tensors, saved = kept[: ctx.count], kept[ctx.count :]
         if all(grad is None for grad in grads):

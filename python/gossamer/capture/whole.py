@@ -33,6 +33,7 @@ from .whole_trace import trace_forward
 
 if TYPE_CHECKING:
     from .session import Reached, Session
+    from .witness import Witness
 
 #: Captures of one compiled module that fail, and that succeed, before it stays in region mode.
 MAX_REFUSALS = 4
@@ -44,16 +45,40 @@ _MAX_SITES = 128
 #: Keys with which a call went through in region mode; more means that they hardly come again.
 _MAX_SEEN = 16
 
+#: Objects that change with each call are not worth a look before the walk.
+_MAX_RENEWALS = 16
+
 
 @dataclass
 class _Site:
-    """What is known of one kind of arguments. The owner is kept, so that its id stays its own."""
+    """What is known of one kind of arguments. The owner is kept, so that its id stays its own.
+
+    `last` is what the function reached in the last whole call; `renewals` counts how often that
+    was found to have changed.
+    """
 
     owner: object
     seen: set[Hashable] = field(default_factory=set)
     plans: dict[Hashable, list[WholePlan]] = field(default_factory=dict)
     fell_back: int = 0
     refusal: str | None = None
+    last: _Last | None = None
+    renewals: int = 0
+
+    def renew(self, witness: Witness | None, reached: Reached, plans: list[WholePlan]) -> None:
+        """Remember what a walk found, unless that changes all the time."""
+        self.renewals += 1
+        worth = witness is not None and self.renewals < _MAX_RENEWALS
+        self.last = _Last(witness, reached, plans) if worth else None
+
+
+@dataclass(frozen=True)
+class _Last:
+    """What a whole call reached, and the plans for that."""
+
+    witness: Witness
+    reached: Reached
+    plans: list[WholePlan]
 
 
 @dataclass(frozen=True)
@@ -142,15 +167,21 @@ class Whole:
     def _find(
         self, site: _Site, function: Callable, arguments: Arguments
     ) -> Ready | Candidate | None:
+        last = site.last
+        if last is not None and last.witness.holds():
+            for plan in last.plans:
+                if plan.fits(arguments):
+                    return self._ready(plan, arguments, last.reached)
         try:
-            reached = self._session.reach(function)
+            reached, witness = self._session.reach(function)
         except CannotSnapshot as error:
             return self._refuse(site, f"{error.file}:{error.line}: {error.reason}")
         key = (reached.key, tuple(value.hex() for value in reached.floats.values()))
-        for plan in site.plans.get(key, ()):
+        plans = site.plans.get(key, ())
+        for plan in plans:
             if plan.fits(arguments):
-                self.mode, self.reason = "whole", "forward makes results and fields, nothing else"
-                return Ready(plan, arguments, reached)
+                site.renew(witness, reached, plans)
+                return self._ready(plan, arguments, reached)
         if key not in site.seen:
             self._region("the first call with this code and these arguments")
             return Candidate(site, key, self._session.refused)
@@ -168,6 +199,9 @@ class Whole:
                 return self._refuse(site, place + error.reason)
             site.plans.setdefault(key, []).append(plan)
             self._plans += 1
+        return self._ready(plan, arguments, reached)
+
+    def _ready(self, plan: WholePlan, arguments: Arguments, reached: Reached) -> Ready:
         self.mode, self.reason = "whole", "forward makes results and fields, nothing else"
         return Ready(plan, arguments, reached)
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import torch
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 FORMAT_VERSION = 2
 
 

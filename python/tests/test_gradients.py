@@ -149,17 +149,6 @@ def test_two_forwards_before_one_backward_and_retain_graph():
         _assert_close(mine.grad, right.grad)
 
 
-def test_checkpoint():
-    from torch.utils.checkpoint import checkpoint
-
-    model, fast = _pair()
-    g = _graph()
-    for layer in (model, fast):
-        checkpoint(layer, g, _rows().requires_grad_(), use_reentrant=False).sum().backward()
-    for mine, right in zip(fast.parameters(), model.parameters(), strict=True):
-        _assert_close(mine.grad, right.grad)
-
-
 def test_a_saved_tensor_changed_in_place_is_torchs_error():
     _, fast = _pair()
     g = _graph()

@@ -168,7 +168,7 @@ def dgl_seconds(data: Dataset, split: Split, recipe: Recipe) -> dict[str, float]
     for name, epochs in (("DGL built-ins", 3), ("DGL UDF", 1)):
         seconds = peers.epoch_seconds(name, data, split, recipe, epochs, PATIENCE)
         if seconds is None:
-            print(f"{name:>14}: more than {PATIENCE:.0f} s for {epochs} epoch(s), stopped")
+            print(f"{name:>14}: stopped after {PATIENCE:.0f} s, before epoch {epochs} was done")
         else:
             found[name] = seconds
     return found

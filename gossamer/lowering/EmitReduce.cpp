@@ -72,7 +72,8 @@ void StageEmitter::emitInitialValues(const Stage &stage) {
 }
 
 /// Asks for the cache lines of this tile of the rows that the edge `prefetch`
-/// positions ahead will read.
+/// positions ahead will read. Into the second-level cache: the first has too
+/// few misses in flight for rows from memory.
 void StageEmitter::prefetchAhead(const Expr &expr, const Tile &tile,
                                  const EdgeCursor &cursor) {
   constexpr int64_t line = 64, maxLines = 16;
@@ -94,7 +95,7 @@ void StageEmitter::prefetchAhead(const Expr &expr, const Tile &tile,
     for (int64_t i = 0; i < lines; ++i)
       LLVM::Prefetch::create(
           b, frame.element(row, b.getI8Type(), Value(), i * line), /*rw=*/0,
-          /*hint=*/3, /*cache=*/1);
+          /*hint=*/2, /*cache=*/1);
   }
 }
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gossamer as gs
-from gossamer.capture import whole, whole_arguments
+from gossamer.capture import whole
 from programs import MODELS, PAIRS, gcn, pair_id
 from programs.gat import GAT, HeadsGAT
 from programs.harness import fields_left, named_outputs, reference, run
@@ -574,11 +574,6 @@ def test_modes_of_torch_see_every_operator():
         fast(make_graph(), H, norm, norm)
     assert counter.seen == 1
     assert "torch mode" in gs.explain(fast).mode_reason
-
-
-def test_large_graphs_stay_in_region_mode(monkeypatch):
-    monkeypatch.setattr(whole_arguments, "MAX_ROWS", 100)
-    assert_region(once(copy_h, mail_sum), H, why="more than 100 nodes and edges")
 
 
 def test_a_fallback_in_a_call():

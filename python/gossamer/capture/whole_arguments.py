@@ -23,10 +23,6 @@ from gossamer.structure import Structure
 
 from .errors import UntraceableError
 
-#: From so many rows on, Python's part of a call no longer counts, and torch's own operators around
-#: graph calls are as good as ours.
-MAX_ROWS = 1 << 15
-
 _PLAIN = (int, str, bool, type(None), torch.dtype, torch.device)
 GRAPH, TENSOR = "graph", "tensor"
 
@@ -133,8 +129,6 @@ class Arguments:
             kind: tuple([counts.index(count) for count in counts])
             for kind, counts in self.counts.items()
         }
-        if sum(self.counts["node"]) + sum(self.counts["edge"]) > MAX_ROWS:
-            raise Unsuited(f"the graphs have more than {MAX_ROWS} nodes and edges")
 
     def _rows_of(self, tensor: Tensor) -> tuple[str, int] | None:
         if not tensor.dim():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,118 +14,151 @@ import torch
 
 import machine
 import measure
-from contenders import CONTENDERS
+from bars import verdicts
+from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, product, star
+from contenders import CONTENDERS, OURS
 from graphs import GRAPHS
 from layers import LAYERS
+from tables import bars_table, case_text
 
-FEATURES = 64
+# Contenders whose memory the bars speak of.
+WEIGHED = (OURS, "dgl")
+QUICK_CONTENDERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic", OURS)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One contender on one layer: median and all times in ms, peak extra memory in MB.
+class Plan:
+    """How cases are measured.
 
     Attributes:
-        error: relative, from the reference contender. problem: why there are no times, or None.
+        contenders: names. weighed: those whose memory is measured. thp: also with huge pages.
+        rounds: at most; no new round of a case after `limit_s`.
+        process_s: a process that takes longer is given up.
     """
 
-    layer: str
-    contender: str
-    error: float | None = None
-    median_ms: float | None = None
-    all_ms: tuple[float, ...] = ()
-    peak_mb: float | None = None
-    problem: str | None = None
+    contenders: list[str]
+    weighed: list[str]
+    thp: bool
+    rounds: int
+    limit_s: float
+    threads: int
+    process_s: float = 3600
 
 
-def measure_layer(layer: str, graph: str, names: list[str], rounds: int) -> list[Row]:
-    """All contenders on one layer: compares, then times, then weighs."""
-    work = LAYERS[layer](GRAPHS[graph](), FEATURES)
-    runs, errors, rows, reference = {}, {}, [], None
-    for name in names:
-        print(f"{layer}: comparing {name}", file=sys.stderr, flush=True)
-        run = measure.build(name, work)
-        if run is None:
-            continue
-        output = run()
-        reference = output if reference is None else reference
-        errors[name] = measure.relative_error(output, reference)
-        if errors[name] <= measure.TOLERANCE:
-            runs[name] = run
-        else:
-            rows.append(Row(layer, name, errors[name], problem="differs from the reference"))
-    print(f"{layer}: timing, {rounds} rounds", file=sys.stderr, flush=True)
-    times = measure.median_times(runs, rounds)
-    # Free the memory of all before each is weighed alone.
-    runs.clear()
-    for name, (middle, *found) in times.items():
-        print(f"{layer}: memory of {name}", file=sys.stderr, flush=True)
-        peak = measure.peak_memory(name, layer, graph, FEATURES)
-        rows.append(Row(layer, name, errors[name], middle, tuple(found), peak))
-    return rows
+def run_case(case: Case, plan: Plan) -> dict:
+    """Everything about one case, as the record keeps it."""
+    graph = GRAPHS[case.graph]()
+    base = {"case": asdict(case), "threads": plan.threads}
+    timing = {**base, "contenders": plan.contenders, "rounds": plan.rounds, "limit_s": plan.limit_s}
+    answer = measure.in_process(timing, plain_pages(), plan.process_s)
+    if answer is None:
+        raise SystemExit(f"{case.title}: the measuring process failed")
+    if plan.thp:
+        huge = measure.in_process(timing, huge_pages(), plan.process_s)
+        found = {row["contender"]: row["median_ms"] for row in (huge or {"rows": []})["rows"]}
+        for row in answer["rows"]:
+            row["thp_ms"] = found.get(row["contender"])
+    for row in answer["rows"]:
+        if row["contender"] in plan.weighed and row["problem"] is None:
+            print(f"{case.title}: memory of {row['contender']}", file=sys.stderr, flush=True)
+            request = {**base, "memory": row["contender"]}
+            row["peak_mb"] = measure.in_process(request, plain_pages(), plan.process_s)
+    return {**base, "nodes": graph.num_nodes, "edges": graph.num_edges, **answer}
 
 
-def table(rows: list[Row]) -> str:
-    """A text table: times, and how many times faster Gossamer is than each peer."""
-    lines = [
-        f"{'layer':8}{'contender':16}{'median ms':>10}{'ours is':>10}{'peak MB':>10}{'error':>10}"
-    ]
-    ours = {row.layer: row.median_ms for row in rows if row.contender == "gossamer"}
-    for row in rows:
-        title = CONTENDERS[row.contender].title
-        if row.problem:
-            lines.append(f"{row.layer:8}{title:16}{row.problem} (error {row.error:.1e})")
-            continue
-        own = ours.get(row.layer)
-        ratio = f"{row.median_ms / own:.1f}x" if own else "-"
-        peak = "-" if row.peak_mb is None else f"{row.peak_mb:.0f}"
-        cells = f"{row.median_ms:>10.1f}{ratio:>10}{peak:>10}{row.error:>10.0e}"
-        lines.append(f"{row.layer:8}{title:16}{cells}")
-    return "\n".join(lines)
+def plain_pages() -> dict[str, str]:
+    """The environment without torch's huge pages."""
+    return {**os.environ, "THP_MEM_ALLOC_ENABLE": "0"}
+
+
+def huge_pages() -> dict[str, str]:
+    """The environment with torch's huge pages."""
+    return {**os.environ, "THP_MEM_ALLOC_ENABLE": "1"}
+
+
+def thread_times(case: Case, plan: Plan) -> dict[str, float]:
+    """Milliseconds of Gossamer on a case with one thread and with two."""
+    times = {}
+    for threads in (1, 2):
+        request = {"case": asdict(case), "threads": threads, "contenders": [OURS]}
+        request |= {"rounds": plan.rounds, "limit_s": plan.limit_s}
+        answer = measure.in_process(request, plain_pages(), plan.process_s)
+        times[str(threads)] = answer["rows"][0]["median_ms"]
+    return times
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small graph and few rounds")
+    parser.add_argument("--quick", action="store_true", help="what the bars speak of, few rounds")
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS))
-    parser.add_argument("--graph", choices=GRAPHS)
-    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS)
+    parser.add_argument("--features", nargs="+", type=int, help="multiples of 4")
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS)
+    parser.add_argument("--weigh", nargs="*", choices=CONTENDERS, help="whose memory is measured")
+    parser.add_argument("--thp", action="store_true", help="also with torch's huge pages")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--add", action="store_true", help="keep what the output file holds")
     parser.add_argument("--output", type=Path, default=Path("bench-output/bench.json"))
-    options = parser.parse_args()
-    options.graph = options.graph or ("power-law-small" if options.quick else "power-law")
-    options.rounds = options.rounds or (3 if options.quick else 11)
-    return options
+    return parser.parse_args()
+
+
+def cases_of(options: argparse.Namespace) -> list[Case]:
+    """What the command line asks for."""
+    if options.graphs or options.features:
+        graphs = options.graphs or [BASE_GRAPH]
+        return product(options.layers, options.modes, graphs, options.features or [BASE_FEATURES])
+    if options.quick:
+        return product(options.layers, options.modes, [BASE_GRAPH], [BASE_FEATURES])
+    return star(options.layers, options.modes)
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """How the command line wants it measured; says which contenders are not installed."""
+    wanted = options.contenders or (QUICK_CONTENDERS if options.quick else list(CONTENDERS))
+    names = [name for name in wanted if CONTENDERS[name].installed]
+    for name in wanted:
+        if name not in names:
+            print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
+    weighed = options.weigh
+    if weighed is None:
+        weighed = WEIGHED if options.quick else names
+    rounds, limit_s = (3, 6.0) if options.quick else (11, 60.0)
+    return Plan(
+        names, list(weighed), options.thp, options.rounds or rounds, limit_s, options.threads
+    )
+
+
+def add(record: Mapping, entry: Mapping) -> dict:
+    """The record with a case put in, in place of an earlier measurement of the same."""
+    others = [e for e in record.get("cases", []) if e["case"] != entry["case"]]
+    return {**record, "cases": [*others, entry]}
 
 
 def main() -> int:
     """Measures, prints, writes; the exit status is 1 when an output differed."""
     options = parse()
-    warnings.simplefilter("ignore")
+    plan, output = plan_of(options), options.output
     torch.set_num_threads(options.threads)
-    names = [name for name in options.contenders if CONTENDERS[name].installed]
-    for name in set(options.contenders) - set(names):
-        print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
-
-    facts = machine.facts()
-    rows = [
-        row
-        for layer in options.layers
-        for row in measure_layer(layer, options.graph, names, options.rounds)
-    ]
-    edges = GRAPHS[options.graph]()
-    shape = {"name": options.graph, "nodes": edges.num_nodes, "edges": edges.num_edges}
-    record = {"machine": facts, "graph": shape, "features": FEATURES, "rows": [*map(asdict, rows)]}
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(record, indent=1))
-
-    print(f"{shape['nodes']:,} nodes, {shape['edges']:,} edges, {FEATURES} features, float32")
-    print(", ".join(f"{key}: {value}" for key, value in facts.items()))
-    print(table(rows))
-    print(f"written: {options.output}")
-    return 1 if any(row.problem for row in rows) else 0
+    record = json.loads(output.read_text()) if options.add and output.exists() else {}
+    record["machine"] = machine.facts()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    print(", ".join(f"{key}: {value}" for key, value in record["machine"].items()))
+    differing = False
+    for case in cases_of(options):
+        entry = run_case(case, plan)
+        record = add(record, entry)
+        output.write_text(json.dumps(record, indent=1))
+        print(f"\n{case_text(entry)}", flush=True)
+        differing |= any("differs" in (row["problem"] or "") for row in entry["rows"])
+    if options.layers == list(LAYERS) and options.threads > 1:
+        base = Case("gat", "inference", BASE_GRAPH, BASE_FEATURES)
+        record["threads"] = thread_times(base, plan)
+        output.write_text(json.dumps(record, indent=1))
+    print(f"\n{bars_table(verdicts(record))}\n\nwritten: {output}")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

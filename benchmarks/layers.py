@@ -1,6 +1,8 @@
-"""The layers that are measured, by name: their inputs, and what they compute.
+"""The layers that are measured, by name: their weights, and what they compute.
 
-Every contender computes the same function of the same tensors; `contenders/` holds how.
+Every contender computes the same function of the same tensors; `contenders/` holds how. The
+references here are plain torch operators, run in float64 and, to know what rounding alone does, in
+float32.
 """
 
 from __future__ import annotations
@@ -10,56 +12,216 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from graphs import EdgeList
+from graphs import EdgeList, MiniBatches
 
 HEADS = 4
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        weights: names and shapes for F features; made of numbers of about unit gain.
+        reference: (graph, x, weights) to the output; for mini-batches a list of outputs.
+        on_blocks: it runs on `MiniBatches`, not on a whole graph.
+    """
+
+    weights: Callable[[int], dict[str, tuple[int, ...]]]
+    reference: Callable[[EdgeList | MiniBatches, Tensor, Weights], list[Tensor]]
+    on_blocks: bool = False
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One layer on one graph.
+    """One layer on one graph, for one contender.
 
     Attributes:
         layer: name of the layer in `LAYERS`.
         graph: where it runs.
-        x: node features, float32, (N, F).
-        weights: by name; the layer's function below says which.
+        x: node features, (N, F). weights: by name.
+        training: gradients are wanted, of the weights and (on whole graphs) of x.
     """
 
     layer: str
-    graph: EdgeList
+    graph: EdgeList | MiniBatches
     x: Tensor
-    weights: dict[str, Tensor]
+    weights: Weights
+    training: bool = False
+
+    @property
+    def features(self) -> int:
+        """F."""
+        return self.x.shape[1]
+
+    def leaves(self) -> dict[str, Tensor]:
+        """What gradients are wanted of, by name."""
+        own = {} if LAYERS[self.layer].on_blocks else {"x": self.x}
+        return {**own, **self.weights}
+
+    def batch_inputs(self) -> list[Tensor]:
+        """For each mini-batch the features that its first block reads."""
+        return [self.x[nodes] for nodes in self.graph.inputs]
 
 
-def gcn(graph: EdgeList, features: int) -> Workload:
+def workload(
+    layer: str,
+    graph: EdgeList | MiniBatches,
+    features: int,
+    training: bool = False,
+    dtype: torch.dtype = torch.float32,
+) -> Workload:
+    """The same numbers in every process, in tensors of its own."""
+    generator = torch.Generator().manual_seed(2)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator) / shape[-1] ** 0.5
+
+    x = torch.randn(graph.num_nodes, features, generator=generator).to(dtype)
+    shapes = LAYERS[layer].weights(features)
+    weights = {name: random(*shape).to(dtype) for name, shape in shapes.items()}
+    work = Workload(layer, graph, x, weights, training)
+    for leaf in work.leaves().values():
+        leaf.requires_grad_(training)
+    return work
+
+
+def cotangents(outputs: list[Tensor]) -> list[Tensor]:
+    """A fixed gradient of each output, signed."""
+    generator = torch.Generator().manual_seed(4)
+    return [torch.randn(y.shape, generator=generator).to(y.dtype) for y in outputs]
+
+
+def reference_of(work: Workload) -> tuple[list[Tensor], dict[str, Tensor]]:
+    """Outputs and, in training, the gradients by name."""
+    layer = LAYERS[work.layer]
+    with torch.set_grad_enabled(work.training):
+        outputs = layer.reference(work.graph, work.x, work.weights)
+    if not work.training:
+        return outputs, {}
+    leaves = work.leaves()
+    gradients = torch.autograd.grad(outputs, list(leaves.values()), cotangents(outputs))
+    return [y.detach() for y in outputs], dict(zip(leaves, gradients, strict=True))
+
+
+# --- what they compute ---------------------------------------------------------------------------
+
+
+def by_head(compute: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+    """The layer from what it does for one head (of `HEADS`; a block of columns where it has none).
+
+    Only one head's edge rows are alive at a time, also in the backward.
+    """
+
+    def reference(graph: EdgeList, x: Tensor, weights: Weights) -> list[Tensor]:
+        heads = []
+        for head in range(HEADS):
+            parts = {
+                name: weight[head] if weight.shape[0] == HEADS else weight.chunk(HEADS, 1)[head]
+                for name, weight in weights.items()
+            }
+            heads.append(checkpoint(compute, graph, x, use_reentrant=False, **parts))
+        return [torch.cat(heads, dim=1)]
+
+    return reference
+
+
+def sums(graph: EdgeList, values: Tensor) -> Tensor:
+    """Sums of edge values by destination."""
+    return values.new_zeros(graph.num_rows, *values.shape[1:]).index_add(0, graph.dst, values)
+
+
+def edge_softmax(graph: EdgeList, scores: Tensor) -> Tensor:
+    """Softmax of scores (E,) over the in-edges of each node."""
+    top = scores.detach().new_zeros(graph.num_rows)
+    top.scatter_reduce_(0, graph.dst, scores.detach(), "amax", include_self=False)
+    weights = (scores - top[graph.dst]).exp()
+    return weights / sums(graph, weights)[graph.dst]
+
+
+def gcn(graph: EdgeList, x: Tensor, weight: Tensor) -> Tensor:
     """y_v = c_v sum_u c_u x_u W with c = in-degree^-1/2; W: (F, F) as `weight`.
 
     Source: Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks.
     """
-    x, random = inputs(graph, features)
-    return Workload("gcn", graph, x, {"weight": random(features, features)})
+    norm = torch.bincount(graph.dst).to(x.dtype).rsqrt().unsqueeze(1)
+    return sums(graph, (x @ weight * norm)[graph.src]) * norm
 
 
-def gat(graph: EdgeList, features: int) -> Workload:
+def gat(graph: EdgeList, x: Tensor, weight: Tensor, src: Tensor, dst: Tensor) -> Tensor:
     """y_v = sum_u softmax_u(leaky_relu(a_src . z_u + a_dst . z_v)) z_u, z = x W, per head.
 
     W: (F, F) as `weight`; z has `HEADS` heads of F / HEADS; `src` and `dst`: (HEADS, F / HEADS).
     Source: Velickovic et al., Graph Attention Networks.
     """
-    x, random = inputs(graph, features)
-    width = features // HEADS
-    weights = {"weight": random(features, features)}
-    weights |= {"src": random(HEADS, width), "dst": random(HEADS, width)}
-    return Workload("gat", graph, x, weights)
+    z = x @ weight
+    scores = functional.leaky_relu((z @ src)[graph.src] + (z @ dst)[graph.dst], 0.2)
+    return sums(graph, edge_softmax(graph, scores).unsqueeze(1) * z[graph.src])
 
 
-def inputs(graph: EdgeList, features: int) -> tuple[Tensor, Callable[..., Tensor]]:
-    """Node features, and a source of weights of about unit gain; the same in every process."""
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(graph.num_nodes, features, generator=generator)
-    return x, lambda *shape: torch.randn(*shape, generator=generator) / shape[-1] ** 0.5
+def gatv2(graph: EdgeList, x: Tensor, src: Tensor, dst: Tensor, attention: Tensor) -> Tensor:
+    """y_v = sum_u softmax_u(a . leaky_relu(l_u + r_v)) l_u, l = x L, r = x R, per head.
+
+    L, R: (F, F) as `src` and `dst`; a: (HEADS, F / HEADS) as `attention`.
+    Source: Brody et al., How Attentive are Graph Attention Networks?
+    """
+    left, right = x @ src, x @ dst
+    ends = functional.leaky_relu(left[graph.src] + right[graph.dst], 0.2)
+    return sums(graph, edge_softmax(graph, ends @ attention).unsqueeze(1) * left[graph.src])
 
 
-LAYERS: dict[str, Callable[[EdgeList, int], Workload]] = {"gcn": gcn, "gat": gat}
+def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
+    """y_v = max_u relu((x_v - x_u) T + x_u P); T, P: (F, F) as `theta` and `phi`.
+
+    Source: Wang et al., Dynamic Graph CNN for Learning on Point Clouds.
+    """
+    t, p = x @ theta, x @ phi
+    messages = functional.relu(t[graph.dst] - t[graph.src] + p[graph.src])
+    index = graph.dst.unsqueeze(1).expand_as(messages)
+    empty = messages.new_zeros(graph.num_rows, messages.shape[1])
+    return empty.scatter_reduce(0, index, messages, "amax", include_self=False)
+
+
+def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> list[Tensor]:
+    """Two layers y_v = x_v S + mean_u x_u M over the blocks of each mini-batch, relu between them.
+
+    S, M: (F, F) as `own0`, `others0`, `own1`, `others1`.
+    Source: Hamilton et al., Inductive Representation Learning on Large Graphs.
+    """
+    outputs = []
+    for blocks, nodes in zip(batches.blocks, batches.inputs, strict=True):
+        rows = x[nodes]
+        for i, block in enumerate(blocks):
+            rows = functional.relu(rows) if i else rows
+            degree = torch.bincount(block.dst, minlength=block.num_rows).clamp(min=1)
+            mean = sums(block, rows[block.src]) / degree.unsqueeze(1).to(x.dtype)
+            own = rows[: block.num_rows] @ weights[f"own{i}"]
+            rows = own + mean @ weights[f"others{i}"]
+        outputs.append(rows)
+    return outputs
+
+
+def square(*names: str) -> Callable[[int], dict[str, tuple[int, ...]]]:
+    """Weights of shape (F, F)."""
+    return lambda features: dict.fromkeys(names, (features, features))
+
+
+def square_and_heads(squares: tuple[str, ...], heads: tuple[str, ...]) -> Callable:
+    """Weights of shape (F, F), and weights of shape (HEADS, F / HEADS)."""
+    return lambda features: {
+        **dict.fromkeys(squares, (features, features)),
+        **dict.fromkeys(heads, (HEADS, features // HEADS)),
+    }
+
+
+LAYERS: dict[str, Layer] = {
+    "gcn": Layer(square("weight"), by_head(gcn)),
+    "gat": Layer(square_and_heads(("weight",), ("src", "dst")), by_head(gat)),
+    "edgeconv": Layer(square("theta", "phi"), by_head(edgeconv)),
+    "gatv2": Layer(square_and_heads(("src", "dst"), ("attention",)), by_head(gatv2)),
+    "sage": Layer(square("own0", "others0", "own1", "others1"), sage, on_blocks=True),
+}

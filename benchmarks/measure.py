@@ -1,97 +1,273 @@
-"""Times contenders in turn, and the memory of one in a process of its own."""
+"""Measures one case in this process: all contenders in turn; or the memory of one.
+
+Run by `bench.py`, in a process for each case, so that nothing is left over from other cases and
+the environment (huge pages) can differ.
+"""
 
 from __future__ import annotations
 
+import argparse
+import gc
 import json
 import subprocess
 import sys
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor
 
-from contenders import CONTENDERS
+from cases import Case
+from contenders import CONTENDERS, Runner, timed
 from graphs import GRAPHS
-from layers import LAYERS, Workload
+from layers import cotangents, reference_of, workload
+from roofline import least_ms
 
-# Largest difference over largest value that two float32 implementations may have.
-TOLERANCE = 1e-4
+# The state measure: per tensor max|a - ref| / max|ref| from float64 may be this much, or this many
+# times what the reference loses in float32 (a maximum whose largest two are nearly equal may pick
+# another edge).
+TOLERANCE, OWN_FACTOR, OWN_SLACK = 1e-5, 4.0, 1e-6
+# A call that takes longer is made once: its time is that of the call that was compared.
+SLOW_S = 8.0
+
+Output = tuple[list[Tensor], dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender on one case: median and all times in ms, peak extra memory in MB.
+
+    Attributes:
+        errors: of each output and gradient. convert_ms: making the graph's format, once.
+        thp_ms: the median with huge pages. once: only one call was made.
+        problem: why there are no times, or None.
+    """
+
+    contender: str
+    median_ms: float | None = None
+    all_ms: tuple[float, ...] = ()
+    once: bool = False
+    peak_mb: float | None = None
+    thp_ms: float | None = None
+    convert_ms: float | None = None
+    errors: Mapping[str, float] = field(default_factory=dict)
+    problem: str | None = None
 
 
 def relative_error(found: Tensor, reference: Tensor) -> float:
     """The largest difference over the largest value of the reference; infinite for NaN."""
     if found.shape != reference.shape:
         return float("inf")
-    error = float((found - reference).abs().max() / reference.abs().max())
+    scale = float(reference.abs().max()) or 1.0
+    error = float((found.double() - reference).abs().max()) / scale
     return error if error == error else float("inf")
 
 
-def build(contender: str, work: Workload) -> Callable[[], Tensor] | None:
-    """What runs the workload once without gradients; None when the contender does not have it."""
-    builder = CONTENDERS[contender].builders().get(work.layer)
-    if builder is None:
-        return None
-    run = builder(work)
+def errors_of(found: Output, reference: Output) -> dict[str, float]:
+    """The error of each output and gradient, by name."""
+    outputs, gradients = reference
+    errors = {
+        f"output {i}" if i else "output": relative_error(y, expected)
+        for i, (y, expected) in enumerate(zip(found[0], outputs, strict=True))
+    }
+    for name, expected in gradients.items():
+        errors[f"gradient of {name}"] = relative_error(found[1][name], expected)
+    return errors
 
-    def without_gradients() -> Tensor:
+
+def allowed(own: Mapping[str, float]) -> dict[str, float]:
+    """The largest error that a contender may have, from what the reference has in float32."""
+    return {name: max(TOLERANCE, OWN_FACTOR * e + OWN_SLACK) for name, e in own.items()}
+
+
+def stepper(runner: Runner, case: Case) -> Callable[[], list[Tensor]]:
+    """What runs the case once: the forwards without gradients, or with the backward of each."""
+
+    def infer() -> list[Tensor]:
         with torch.no_grad():
-            return run()
+            return [run() for run in runner.runs]
 
-    return without_gradients
+    if not case.training:
+        return infer
+    pulls = cotangents(infer())
+
+    def step() -> list[Tensor]:
+        for leaf in runner.leaves:
+            leaf.grad = None
+        outputs = []
+        for run, pull in zip(runner.runs, pulls, strict=True):
+            y = run()
+            y.backward(pull)
+            outputs.append(y.detach())
+        return outputs
+
+    return step
 
 
-def median_times(runs: Mapping[str, Callable[[], Tensor]], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each call, median first: all take turns, after one call to warm up."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def references(case: Case) -> tuple[Output, dict[str, float]]:
+    """Outputs and gradients in float64, and the errors that are allowed from them."""
+    graph = GRAPHS[case.graph]()
+    exact, rounded = (
+        reference_of(workload(case.layer, graph, case.features, case.training, dtype))
+        for dtype in (torch.float64, torch.float32)
+    )
+    return exact, allowed(errors_of(rounded, exact))
+
+
+def prepare(case: Case, name: str, expected: Output, bounds: Mapping[str, float]):
+    """The first call of a contender, compared: its row so far and, unless it is out, its step."""
+    work = workload(case.layer, GRAPHS[case.graph](), case.features, case.training)
+    builder = CONTENDERS[name].builders().get(case.layer)
+    if builder is None:
+        return Row(name, problem="not expressible"), None
+    try:
+        runner = builder(work)
+        step = stepper(runner, case)
+        outputs, seconds = timed(step)
+        runner.check()
+    except Exception as error:
+        traceback.print_exc()
+        return Row(name, problem=f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"), None
+    found = outputs, runner.gradients() if case.training else {}
+    row = Row(name, convert_ms=1e3 * runner.convert_s, errors=errors_of(found, expected))
+    wrong = [key for key, error in row.errors.items() if error > bounds[key]]
+    if wrong:
+        worst = max(wrong, key=row.errors.get)
+        return replace(row, problem=f"differs: {worst} by {row.errors[worst]:.1e}"), None
+    # What compiles in its first call has not shown yet what a call takes.
+    if seconds > SLOW_S and not CONTENDERS[name].by_size:
+        found_ms = 1e3 * seconds
+        return replace(row, median_ms=found_ms, all_ms=(found_ms,), once=True), None
+    return row, step
+
+
+def take_turns(
+    steps: Mapping[str, Callable[[], object]], rounds: int, limit_s: float
+) -> dict[str, list[float]]:
+    """Milliseconds of each call: all take turns, `rounds` times but no new round after `limit_s`,
+    after one call of each to warm up.
+    """
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + limit_s
     for turn in range(rounds + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
+        if turn > 1 and time.perf_counter() > end:
+            break
+        for name, step in steps.items():
+            gc.collect()
+            seconds = timed(step)[1]
             if turn:
-                times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: [median(found), *found] for name, found in times.items()}
+                times[name].append(1e3 * seconds)
+    return times
 
 
-def peak_memory(contender: str, layer: str, graph: str, features: int) -> float | None:
-    """Peak extra memory of one call in MB, in a fresh process; None where it can't be measured."""
-    command = [sys.executable, __file__, contender, layer, graph, str(features)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return json.loads(shown.splitlines()[-1])
+def measure(case: Case, names: list[str], rounds: int, limit_s: float) -> dict[str, object]:
+    """All contenders on one case: compares, then times; with the machine's bound."""
+    print(f"{case.title}: reference", file=sys.stderr, flush=True)
+    expected, bounds = references(case)
+    rows, steps = {}, {}
+    for name in names:
+        print(f"{case.title}: comparing {name}", file=sys.stderr, flush=True)
+        rows[name], step = prepare(case, name, expected, bounds)
+        if step is not None:
+            steps[name] = step
+    del expected
+    print(f"{case.title}: timing", file=sys.stderr, flush=True)
+    for name, found in take_turns(steps, rounds, limit_s).items():
+        rows[name] = replace(rows[name], median_ms=median(found), all_ms=tuple(found))
+    del steps
+    bound = least_ms(case, GRAPHS[case.graph]())
+    return {"rows": [asdict(row) for row in rows.values()], "bound_ms": bound}
 
 
-def call_memory(contender: str, layer: str, graph: str, features: int) -> float | None:
-    """What `peak_memory` runs: megabytes that one call adds to this process at its peak.
+# --- memory --------------------------------------------------------------------------------------
+
+
+def peak_memory(case: Case, contender: str) -> float | None:
+    """Megabytes that one call adds to this process at its peak; None where it can't be measured.
 
     The call is the first one of its size, so memory kept from earlier calls does not hide any. The
     graph's index arrays and compiled code are no part of it: a narrow call on the same graph and a
     call on a tiny graph make them before.
     """
-    edges = GRAPHS[graph]()
-    build_on = LAYERS[layer]
-    for warm_up in (build_on(edges, 4), build_on(GRAPHS["tiny"](), features)):
-        build(contender, warm_up)()
-    run = build(contender, build_on(edges, features))
+    graph = GRAPHS[case.graph]()
+    tiny = "tiny-sampled" if case.graph.endswith("sampled") else "tiny"
+    builder = CONTENDERS[contender].builders()[case.layer]
+
+    def steps(graph: object, features: int) -> Callable[[], object]:
+        return stepper(builder(workload(case.layer, graph, features, case.training)), case)
+
+    if CONTENDERS[contender].by_size:
+        step = steps(graph, case.features)
+        step()
+    else:
+        steps(graph, 4)()
+        steps(GRAPHS[tiny](), case.features)()
+        step = first_call(case, builder, graph)
+    gc.collect()
     try:
         # Makes the peak that the kernel keeps start from now.
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
         return None
     before = status_megabytes("VmRSS")
-    run()
+    step()
     return round(status_megabytes("VmHWM") - before, 1)
 
 
-def status_megabytes(field: str) -> float:
+def first_call(case: Case, builder, graph) -> Callable[[], object]:
+    """A step of a new runner that has not run at all, not even to learn the shape of outputs."""
+    runner = builder(workload(case.layer, graph, case.features, case.training))
+    if not case.training:
+        return stepper(runner, case)
+    blocks = graph.blocks if hasattr(graph, "blocks") else [[graph]]
+    pulls = [torch.ones(found[-1].num_rows, case.features) for found in blocks]
+
+    def step() -> None:
+        for run, pull in zip(runner.runs, pulls, strict=True):
+            run().backward(pull)
+
+    return step
+
+
+def status_megabytes(name: str) -> float:
     """A field of /proc/self/status in units of 10^6 bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024 / 1e6
-    raise LookupError(field)
+    raise LookupError(name)
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def in_process(request: Mapping[str, object], env: Mapping[str, str], limit_s: float):
+    """What `main` answers to a request in a process of its own; None when it fails or is slow."""
+    command = [sys.executable, __file__, json.dumps(request)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=env, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+
+
+def main() -> None:
+    """Answers one request, given as JSON, with JSON on the last line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("request", type=json.loads)
+    request = parser.parse_args().request
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(request["threads"])
+    case = Case(**request["case"])
+    if "memory" in request:
+        print(json.dumps(peak_memory(case, request["memory"])))
+        return
+    print(json.dumps(measure(case, *(request[k] for k in ("contenders", "rounds", "limit_s")))))
 
 
 if __name__ == "__main__":
-    name, layer_name, graph_name, width = sys.argv[1:]
-    print(json.dumps(call_memory(name, layer_name, graph_name, int(width))))
+    main()

@@ -1,18 +1,43 @@
-"""Who is measured, by name, in the order of the table; the first installed one is the reference."""
+"""Who is measured, by name, in the order of the table.
+
+A contender has a file here with a table `BUILDERS` from layer name to a function of a `Workload`
+that returns a `Runner`; a layer that is missing there can't be said with its means.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
 from layers import Workload
 
-# Sets a layer up and returns what runs it once.
-Builder = Callable[[Workload], Callable[[], Tensor]]
+
+@dataclass(frozen=True)
+class Runner:
+    """A layer, set up.
+
+    Attributes:
+        runs: what computes the output; one for each mini-batch.
+        leaves: the tensors that get gradients.
+        gradients: reads them, by the workload's names and in its shapes.
+        check: raises when the last call did not take the path that the contender stands for.
+        convert_s: seconds that making the graph's format took, once; 0 where each call does it.
+    """
+
+    runs: Sequence[Callable[[], Tensor]]
+    leaves: Sequence[Tensor]
+    gradients: Callable[[], dict[str, Tensor]]
+    check: Callable[[], None] = field(default=lambda: None)
+    convert_s: float = 0.0
+
+
+Builder = Callable[[Workload], Runner]
 
 
 @dataclass(frozen=True)
@@ -21,13 +46,17 @@ class Contender:
 
     Attributes:
         title: its name in the table.
-        module: the file of this folder that holds `BUILDERS`, from layer name to builder.
+        module: the file of this folder.
         requires: the package that must be installed.
+        table: the name of its table of builders.
+        by_size: it compiles for one size, so only a call of that size warms it up.
     """
 
     title: str
     module: str
     requires: str
+    table: str = "BUILDERS"
+    by_size: bool = False
 
     @property
     def installed(self) -> bool:
@@ -36,12 +65,64 @@ class Contender:
 
     def builders(self) -> Mapping[str, Builder]:
         """What it can run; imports the packages it needs."""
-        return importlib.import_module(f"contenders.{self.module}").BUILDERS
+        return getattr(importlib.import_module(f"contenders.{self.module}"), self.table)
 
 
 CONTENDERS: dict[str, Contender] = {
     "dgl-udf": Contender("DGL UDF", "dgl_udf", "dgl"),
     "dgl": Contender("DGL built-ins", "dgl_builtins", "dgl"),
     "pyg": Contender("PyG", "pyg", "torch_geometric"),
+    "pyg-edge-index": Contender("PyG EdgeIndex", "pyg_edge_index", "torch_geometric"),
+    "pyg-dynamic": Contender(
+        "PyG compiled, dynamic", "pyg_compiled", "torch_geometric", "DYNAMIC", by_size=True
+    ),
+    "pyg-static": Contender(
+        "PyG compiled, static", "pyg_compiled", "torch_geometric", "STATIC", by_size=True
+    ),
+    "torch-csr": Contender("torch.sparse CSR", "torch_csr", "torch"),
+    "gossamer-dgl": Contender("Gossamer on DGL", "ours", "dgl", "ON_DGL"),
     "gossamer": Contender("Gossamer", "ours", "gossamer"),
 }
+OURS = "gossamer"
+
+
+def timed(make: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """What `make` returns, and the seconds it took."""
+    start = time.perf_counter()
+    made = make(*arguments)
+    return made, time.perf_counter() - start
+
+
+def direct(work: Workload, runs: Sequence[Callable[[], Tensor]], **rest: Any) -> Runner:
+    """A runner that reads the workload's own tensors."""
+    leaves = work.leaves()
+
+    def gradients() -> dict[str, Tensor]:
+        return {name: leaf.grad for name, leaf in leaves.items()}
+
+    return Runner(runs, tuple(leaves.values()), gradients, **rest)
+
+
+def of_module(
+    work: Workload,
+    parameters: Mapping[str, tuple[Tensor, Tensor]],
+    gradients: Callable[[Mapping[str, Tensor]], dict[str, Tensor]],
+    runs: Sequence[Callable[[], Tensor]],
+    **rest: Any,
+) -> Runner:
+    """A runner of a module that keeps its weights in its own layout.
+
+    Args:
+        parameters: the module's parameters, by name, with the values they are given.
+        gradients: from the parameters' gradients to those of the workload's weights.
+    """
+    for parameter, value in parameters.values():
+        parameter.data = value.detach().reshape(parameter.shape).contiguous()
+    inputs = {name: leaf for name, leaf in work.leaves().items() if name not in work.weights}
+
+    def read() -> dict[str, Tensor]:
+        own = gradients({name: parameter.grad for name, (parameter, _) in parameters.items()})
+        return {**{name: leaf.grad for name, leaf in inputs.items()}, **own}
+
+    leaves = [*inputs.values(), *(parameter for parameter, _ in parameters.values())]
+    return Runner(runs, leaves, read, **rest)

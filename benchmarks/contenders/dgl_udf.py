@@ -5,23 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import dgl
-from torch import Tensor
 
-from contenders.models import MODELS, model_of
-from layers import Workload
+from contenders import Runner, timed
+from contenders.models import MODELS, model_of, model_runner
+from graphs import EdgeList
+from layers import LAYERS, Workload
 
 
-def dgl_graph(work: Workload) -> dgl.DGLGraph:
+def dgl_graph(graph: EdgeList) -> dgl.DGLGraph:
     """The graph with all its formats built, so that no call pays for them."""
-    graph = dgl.graph((work.graph.src, work.graph.dst), num_nodes=work.graph.num_nodes)
-    graph.create_formats_()
-    return graph
+    made = dgl.graph((graph.src, graph.dst), num_nodes=graph.num_nodes)
+    made.create_formats_()
+    return made
 
 
-def build(work: Workload) -> Callable[[], Tensor]:
+def dgl_blocks(blocks: tuple[EdgeList, ...]) -> list[dgl.DGLGraph]:
+    """The blocks of one mini-batch from their sampled edges."""
+    return [
+        dgl.create_block((b.src, b.dst), num_src_nodes=b.num_nodes, num_dst_nodes=b.num_rows)
+        for b in blocks
+    ]
+
+
+def graphs_of(work: Workload) -> tuple[list[Callable[[], object]], float]:
+    """What gives the graph of each call, and the seconds of making it beforehand."""
+    if LAYERS[work.layer].on_blocks:
+        return [lambda blocks=blocks: dgl_blocks(blocks) for blocks in work.graph.blocks], 0.0
+    graph, seconds = timed(dgl_graph, work.graph)
+    return [lambda: graph], seconds
+
+
+def build(work: Workload) -> Runner:
     """Any layer that is written as UDFs."""
-    graph, model = dgl_graph(work), model_of(work)
-    return lambda: model(graph, work.x)
+    graphs, seconds = graphs_of(work)
+    model = model_of(work)
+    return model_runner(work, model, model, graphs, convert_s=seconds)
 
 
 BUILDERS = dict.fromkeys(MODELS, build)

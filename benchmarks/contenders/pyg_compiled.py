@@ -1,0 +1,42 @@
+"""PyG's layers under `torch.compile`, for any size and for one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from contenders.pyg import builders, check_plain, edge_index_of
+
+
+def wrap(dynamic: bool) -> Callable[[nn.Module], Callable[..., Tensor]]:
+    """`torch.compile` without graph breaks.
+
+    The first call runs as it is: it fills GCNConv's cache, which compiled code then only reads.
+    """
+
+    def compiled(conv: nn.Module) -> Callable[..., Tensor]:
+        fast, prepared = torch.compile(conv, dynamic=dynamic, fullgraph=True), []
+
+        def call(*arguments: object) -> Tensor:
+            if not prepared:
+                prepared.append(True)
+                conv(*arguments)
+            return fast(*arguments)
+
+        return call
+
+    return compiled
+
+
+def check(conv: nn.Module, edge_index: Tensor) -> None:
+    """Something was compiled, and nothing broke the graph (`fullgraph` would have raised)."""
+    check_plain(conv, edge_index)
+    counters = torch._dynamo.utils.counters
+    assert counters["stats"]["unique_graphs"] > 0
+    assert not counters["graph_break"], counters["graph_break"]
+
+
+DYNAMIC = builders(edge_index_of, wrap(dynamic=True), check)
+STATIC = builders(edge_index_of, wrap(dynamic=False), check)

@@ -1,0 +1,73 @@
+"""A record of measurements as text, for the terminal and, as Markdown, for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from bars import Verdict
+from cases import Case
+from contenders import CONTENDERS, OURS
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table with aligned columns, the first to the left."""
+    rows = [list(head), *map(list, rows)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *rest = (
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return f"| {' | '.join([first, *rest])} |"
+
+    rule = "|".join(["-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:])])
+    return "\n".join([line(rows[0]), f"|{rule}|", *map(line, rows[1:])])
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A number, or a dash."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def case_table(entry: Mapping) -> str:
+    """One case: times, how many times faster Gossamer is, memory, errors."""
+    own = next((row["median_ms"] for row in entry["rows"] if row["contender"] == OURS), None)
+    head = ["contender", "median ms", "ours is", "huge pages", "peak MB", "format ms", "error"]
+    return markdown(head, (case_row(row, own) for row in entry["rows"]))
+
+
+def case_row(row: Mapping, own: float | None) -> list[str]:
+    """The cells of one contender."""
+    title, error = CONTENDERS[row["contender"]].title, max(row["errors"].values(), default=None)
+    shown_error = "-" if error is None else f"{error:.0e}"
+    if row["median_ms"] is None:
+        return [title, row["problem"] or "-", "-", "-", "-", "-", shown_error]
+    once = " (one call)" if row["once"] else ""
+    ratio = f"{row['median_ms'] / own:.1f}x" if own else "-"
+    return [
+        title,
+        number(row["median_ms"]) + once,
+        ratio,
+        number(row["thp_ms"]),
+        number(row["peak_mb"], 0),
+        number(row["convert_ms"], 0),
+        shown_error,
+    ]
+
+
+def case_text(entry: Mapping) -> str:
+    """A case with its headline and, where there is one, the machine's bound."""
+    case = Case(**entry["case"])
+    head = f"{case.title} ({entry['nodes']:,} nodes, {entry['edges']:,} edges)"
+    own = next((row["median_ms"] for row in entry["rows"] if row["contender"] == OURS), None)
+    bound = entry.get("bound_ms")
+    if bound and own:
+        head += f"; least time here {bound:.1f} ms, Gossamer takes {own / bound:.2f} times that"
+    return f"{head}\n\n{case_table(entry)}"
+
+
+def bars_table(found: Sequence[Verdict]) -> str:
+    """Every bar, met or missed."""
+    rows = ([v.about, v.wanted, v.found, "met" if v.met else "MISSED"] for v in found)
+    return markdown(["bar", "wanted", "found", ""], rows)

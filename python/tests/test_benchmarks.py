@@ -1,0 +1,133 @@
+"""The benchmark's own logic: what is compared and shown, and which bars are met; never times."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import bars
+import tables
+from cases import Case, star
+from contenders import CONTENDERS
+from graphs import GRAPHS
+from layers import LAYERS, workload
+from measure import Row, allowed, errors_of, prepare, references, relative_error
+
+COMPARED = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "torch-csr", "gossamer-dgl", "gossamer")
+
+
+def tiny(layer: str, mode: str) -> Case:
+    return Case(layer, mode, "tiny-sampled" if LAYERS[layer].on_blocks else "tiny", 8)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_contenders_agree_with_the_reference(layer, mode):
+    case = tiny(layer, mode)
+    expected, bounds = references(case)
+    for name in COMPARED:
+        if not CONTENDERS[name].installed or layer not in CONTENDERS[name].builders():
+            continue
+        row, _ = prepare(case, name, expected, bounds)
+        assert row.problem is None, f"{name}: {row.problem}"
+        assert set(row.errors) == set(bounds)
+
+
+def test_a_contender_with_another_gradient_is_not_timed():
+    case = tiny("gcn", "training")
+    (outputs, gradients), bounds = references(case)
+    gradients["weight"] = gradients["weight"] + gradients["weight"].abs().max() * 1e-3
+    row, step = prepare(case, "gossamer", (outputs, gradients), bounds)
+    assert step is None
+    assert row.problem.startswith("differs: gradient of weight")
+
+
+def test_what_is_missing_in_a_table_of_builders_is_not_expressible():
+    case = tiny("gat", "inference")
+    row, step = prepare(case, "torch-csr", *references(case))
+    assert (row.problem, step) == ("not expressible", None)
+
+
+def test_error_measure():
+    reference = torch.tensor([1.0, -4.0], dtype=torch.float64)
+    assert relative_error(torch.tensor([1.0, -3.0]), reference) == 0.25
+    assert relative_error(torch.tensor([1.0]), reference) == float("inf")
+    assert relative_error(torch.tensor([1.0, float("nan")]), reference) == float("inf")
+    found = [torch.tensor([1.0, -3.0])], {"x": torch.tensor([1.0, -4.0])}
+    assert errors_of(found, ([reference], {"x": reference})) == {
+        "output": 0.25,
+        "gradient of x": 0.0,
+    }
+    assert allowed({"output": 1e-7, "gradient of x": 1e-3}) == {
+        "output": 1e-5,
+        "gradient of x": pytest.approx(4.001e-3),
+    }
+
+
+def test_sampled_blocks_fit_together():
+    batches = GRAPHS["tiny-sampled"]()
+    graph = GRAPHS["tiny"]()
+    edges = set(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
+    for (first, second), inputs in zip(batches.blocks, batches.inputs, strict=True):
+        assert first.num_rows == second.num_nodes
+        assert first.num_nodes == len(inputs) == len(inputs.unique())
+        for block, fanout in ((first, 3), (second, 2)):
+            assert torch.bincount(block.dst).max() <= fanout
+            ends = zip(inputs[block.src].tolist(), inputs[block.dst].tolist(), strict=True)
+            assert edges.issuperset(ends)
+
+
+def test_every_process_makes_the_same_numbers():
+    first, second = (workload("gat", GRAPHS["tiny"](), 8) for _ in range(2))
+    assert torch.equal(first.x, second.x)
+    assert all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
+
+
+def test_cases_are_a_star_around_the_base():
+    cases = star(["gcn", "sage"], ["inference"])
+    assert len(cases) == len(set(cases)) == 8 + 5
+    assert all(c.graph == "power-law" or c.features == 64 for c in cases if c.layer == "gcn")
+
+
+def entry(layer: str, mode: str, times: dict[str, float], peaks: dict[str, float]) -> dict:
+    rows = [
+        vars(Row(name, median_ms=time, peak_mb=peaks.get(name))) for name, time in times.items()
+    ]
+    case = vars(Case(layer, mode, "power-law", 64))
+    return {"case": case, "nodes": 1000, "edges": 5000, "rows": rows, "bound_ms": 5.0}
+
+
+def test_bars():
+    times = {"dgl-udf": 199.0, "dgl": 34.0, "pyg-dynamic": 90.0, "pyg-static": 60.0, "gossamer": 10}
+    record = {"cases": [entry("gcn", "training", times, {"dgl": 20.0, "gossamer": 20.5})]}
+    assert [(v.about, v.found, v.met) for v in bars.verdicts(record)] == [
+        ("gcn training vs DGL UDF", "19.9x", False),
+        ("gcn training vs DGL built-ins", "3.4x", True),
+        ("gcn training vs PyG compiled", "6.0x", False),
+        ("gcn training, memory", "20 MB", False),
+    ]
+
+
+def test_bars_between_layers_and_threads():
+    gcn, gat = (
+        entry(layer, "inference", {"gossamer": t}, {}) for layer, t in (("gcn", 10), ("gat", 20))
+    )
+    found = bars.verdicts({"cases": [gcn, gat], "threads": {"1": 32.0, "2": 20.0}})
+    assert [(v.found, v.met) for v in found] == [("2.00x", False), ("1.60x", True)]
+
+
+def test_tables_show_ratio_bound_and_problem():
+    shown = entry("gcn", "inference", {"pyg": 45.0, "gossamer": 10.0}, {"gossamer": 7.0})
+    shown["rows"].append(vars(Row("torch-csr", problem="not expressible")))
+    shown["rows"].append(vars(Row("dgl-udf", median_ms=9000.0, once=True)))
+    text = tables.case_text(shown)
+    assert "Gossamer takes 2.00 times that" in text
+    assert "4.5x" in text
+    assert "not expressible" in text
+    assert "9000.0 (one call)" in text
+    assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1

@@ -19,6 +19,7 @@ from torch import nn
 
 from gossamer.capture.region import Region
 from gossamer.capture.session import Options, Session
+from gossamer.capture.trace_guard import GuardedSession
 from gossamer.capture.whole import Ready
 
 
@@ -92,7 +93,7 @@ class CompiledModule(nn.Module):
 
     def __init__(self, model: nn.Module, options: Options) -> None:
         object.__setattr__(self, "__wrapped__", model)
-        object.__setattr__(self, "_session", Session(options, type(model).__qualname__))
+        object.__setattr__(self, "_session", GuardedSession(options, model))
         for name, value in model.__dict__.items():
             if name in _SHARED or name.endswith("_hooks") or name.endswith("_hooks_with_kwargs"):
                 self.__dict__[name] = value
@@ -148,8 +149,7 @@ class CompiledFunction:
     """A function of graphs and tensors whose message passing is compiled."""
 
     def __init__(self, function: Callable, options: Options) -> None:
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        self._session = Session(options, name)
+        self._session = GuardedSession(options, function)
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
 
@@ -177,19 +177,23 @@ def _wrap_method(session: Session, method: Callable) -> Callable:
 
 
 def _call(session: Session, function: Callable, args: tuple, kwargs: dict) -> Any:
+    if torch.compiler.is_dynamo_compiling():
+        from gossamer.in_dynamo import call_in_dynamo
+
+        return call_in_dynamo(session, function, args, kwargs)
     # Checkpointing runs a forward twice and compares what both save: one mode for both.
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return _call_regions(session, function, args, kwargs)
+        return call_regions(session, function, args, kwargs)
     found = session.whole.find(function, args, kwargs)
     if isinstance(found, Ready):
         return found.run()
-    result = _call_regions(session, function, args, kwargs)
+    result = call_regions(session, function, args, kwargs)
     if found is not None:
         session.whole.note(found)
     return result
 
 
-def _call_regions(session: Session, function: Callable, args: tuple, kwargs: dict) -> Any:
+def call_regions(session: Session, function: Callable, args: tuple, kwargs: dict) -> Any:
     """Run the user's function on shadows of its graphs."""
     region = Region(session)
     shadows = _Shadows(region)

@@ -12,6 +12,7 @@ The library is loaded at the first call of :func:`ops`, once per process.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import threading
 from collections.abc import Sequence
@@ -87,6 +88,9 @@ def ops() -> Any:
       torch's compilers make: all six arrays of each graph argument are given, and sizes are
       their lengths. ``results`` is ``program_results(program)``, from which shapes are known
       without the program. Gradients: RuntimeError, since programs for them are other programs.
+    - ``run_known(name, results, graph, inputs) -> list[Tensor]``: as ``run_traced``, by the name
+      that :func:`know` gave the program: for graphs that stay in this process, which can't all
+      hold constants.
     - ``program_results(program) -> list[int]``: for each output the numbers of its dtype, row set
       and graph as in ``Program.h``, how many feature axes it has, and their sizes.
     - ``program_info(program) -> list[int]``: see :func:`program_info`.
@@ -123,6 +127,7 @@ def _load() -> Any:
     torch.library.register_fake("gossamer::coo_to_csr", _fake_coo_to_csr)
     torch.library.register_fake("gossamer::run_traced", _fake_run_traced)
     torch.library.register_autograd("gossamer::run_traced", _no_gradient)
+    _define_run_known()
     return torch.ops.gossamer
 
 
@@ -130,7 +135,8 @@ def _fake_coo_to_csr(
     rows: Tensor, cols: Tensor, num_rows: int, num_cols: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     edges = rows.shape[0]
-    wide = max(edges, num_rows, num_cols) >= 2**31
+    # Each by itself: how they compare with each other is no reason to trace another graph anew.
+    wide = edges >= 2**31 or num_rows >= 2**31 or num_cols >= 2**31
     dtype = torch.int64 if wide else torch.int32
     return (
         rows.new_empty(num_rows + 1, dtype=dtype),
@@ -145,7 +151,7 @@ _NO_ROWS, _SRC, _DST, _NODE, _EDGE = range(5)
 
 
 def _fake_run_traced(
-    program: Tensor, results: Sequence[int], graph: Sequence[Tensor], inputs: Sequence[Tensor]
+    program: Tensor | str, results: Sequence[int], graph: Sequence[Tensor], inputs: Sequence[Tensor]
 ) -> list[Tensor]:
     outputs = []
     numbers = iter(results)
@@ -159,7 +165,7 @@ def _fake_run_traced(
             shape.insert(0, arrays[1].shape[0])
         elif rows != _NO_ROWS:
             shape.insert(0, arrays[0].shape[0] - 1)
-        outputs.append(program.new_empty(shape, dtype=_DTYPES[dtype]))
+        outputs.append(graph[0].new_empty(shape, dtype=_DTYPES[dtype]))
     return outputs
 
 
@@ -168,3 +174,31 @@ def _no_gradient(ctx: Any, *grads: Tensor | None) -> None:
         "gossamer::run_traced has no gradient: an exported or traced program computes results "
         "only; train the model itself, or torch.compile it"
     )
+
+
+#: Programs by name, for as long as the process: traces that name them may be.
+_known: dict[str, Tensor] = {}
+
+
+def know(program: Tensor) -> str:
+    """The name of a saved program for ``run_known``: its digest, so equal in every process."""
+    name = hashlib.sha256(memoryview(program.numpy())).hexdigest()
+    _known.setdefault(name, program)
+    return name
+
+
+def _define_run_known() -> None:
+    schema = "(str name, int[] results, Tensor[] graph, Tensor[] inputs) -> Tensor[]"
+    torch.library.define("gossamer::run_known", schema)
+    torch.library.impl("gossamer::run_known", "CPU", _run_known)
+    torch.library.register_fake("gossamer::run_known", _fake_run_traced)
+    torch.library.register_autograd("gossamer::run_known", _no_gradient)
+
+
+def _run_known(
+    name: str, results: Sequence[int], graph: Sequence[Tensor], inputs: Sequence[Tensor]
+) -> list[Tensor]:
+    program = _known.get(name)
+    if program is None:
+        raise RuntimeError(f"program {name} belongs to another process; compile the model here")
+    return torch.ops.gossamer.run_traced(program, results, graph, inputs)

@@ -203,6 +203,8 @@ class _DictForm(_Form):
 
 class _GraphForm(_Form):
     def __init__(self, graph: Graph):
+        if graph._batch_nodes or graph._batch_edges:
+            raise GraphError("a batch of graphs has no form as tensors yet; pass single graphs")
         self._scheme = _scheme(graph)
         self._schema = graph._schema
         self._idtype = graph.idtype

@@ -5,6 +5,7 @@ Two calls with equal IR share one program, whatever module, graph or sizes they 
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import weakref
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from gossamer import native
 from gossamer.structure import Structure
-from gossamer.traced_graph import TracedStructure, outside_tracing
+from gossamer.traced_graph import TracedStructure, constants_allowed, outside_tracing
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ class Program:
         place = 5 * graph + {"src": 0, "dst": 1, "node": 1, "edges": 2}[kind]
         return self.last_sizes[place] if place < len(self.last_sizes) else None
 
+    @functools.cached_property
+    def name(self) -> str:
+        """The name under which traces know the program."""
+        with outside_tracing():
+            return native.know(self.code)
+
     def text(self, stage: str) -> str:
         """The IR of one stage, made again on demand."""
         if stage == "captured":
@@ -75,7 +82,10 @@ class Program:
         """Outputs in the order of the function's results, on the given graphs."""
         if structures and type(structures[0]) is TracedStructure:
             arrays = [array for structure in structures for array in structure.arrays]
-            return native.ops().run_traced(self.code, self.results, arrays, inputs)
+            if torch.compiler.is_exporting():  # what is exported holds its programs
+                with constants_allowed():
+                    return native.ops().run_traced(self.code, self.results, arrays, inputs)
+            return native.ops().run_known(self.name, self.results, arrays, inputs)
         graph: list[Tensor] = []
         sizes: list[int] = []
         for structure, needs in zip(structures, self.needs, strict=True):

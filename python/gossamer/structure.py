@@ -76,6 +76,11 @@ class Structure:
         is_block: bool = False,
         check: bool = True,
     ):
+        if type(num_src) is torch.SymInt or type(num_dst) is torch.SymInt:
+            raise GraphError(
+                "torch is tracing, so sizes are not known: graphs can't be made or changed there, "
+                "and readouts can't run; do so outside of what is compiled or exported"
+            )
         if check:
             _check_endpoints(src, dst, num_src, num_dst)
         self.src = src

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, fake_tensor_tls
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -162,6 +162,19 @@ def outside_tracing() -> Iterator[None]:
             yield
     finally:
         _outside.active = before
+
+
+@contextlib.contextmanager
+def constants_allowed() -> Iterator[None]:
+    """Around an operator that takes a tensor with data while torch traces: it becomes a constant
+    there. Torch allows it in a forward, and for a backward has to be told.
+    """
+    before = fake_tensor_tls.allow_non_fake_inputs_override
+    fake_tensor_tls.allow_non_fake_inputs_override = True
+    try:
+        yield
+    finally:
+        fake_tensor_tls.allow_non_fake_inputs_override = before
 
 
 def stands_for_tensor(value: Tensor) -> bool:

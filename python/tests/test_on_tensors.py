@@ -48,7 +48,8 @@ class Network(nn.Module):
 
 def random_graph(nodes: int, edges: int, seed: int = 0) -> gs.Graph:
     ids = torch.randint(0, nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
-    return gs.graph((ids[0], ids[1]), num_nodes=nodes)
+    # Copies: torch.compile tells views of another tensor from tensors of their own.
+    return gs.graph((ids[0].clone(), ids[1].clone()), num_nodes=nodes)
 
 
 def odd_graphs() -> list[gs.Graph]:

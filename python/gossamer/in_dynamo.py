@@ -1,0 +1,210 @@
+"""Compiled modules inside `torch.compile`.
+
+Dynamo does not look into a compiled call. It takes the call's graphs apart, into index arrays and
+fields, and leaves the rest to AOTAutograd, which runs forward on tensors without data
+(`nonstrict_trace`): graph calls become `gossamer::run_traced`, for gradients too, and what stands
+between them becomes torch's own operators. A `TraceGuard` has torch compile anew when something has
+changed that the code of the call reaches: an attribute, a function, a float, the mode.
+
+Fields that forward leaves on a graph are results, written by dynamo.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gossamer import native
+from gossamer.capture.trace_guard import guard_number, guarded
+from gossamer.errors import GraphError
+from gossamer.frame import Frame
+from gossamer.graph import Graph
+from gossamer.on_tensors import node_counts
+from gossamer.schema import RelationEnds, Schema
+from gossamer.structure import Csr, Structure
+from gossamer.traced_graph import TracedStructure
+
+_GRAPH = "gossamer graph "
+_DTYPES = {"int32": torch.int32, "int64": torch.int64}
+
+
+# --- what dynamo traces ---------------------------------------------------------------------------
+
+
+def call_in_dynamo(session: Any, function: Callable, args: tuple, kwargs: dict) -> Any:
+    """The call of a compiled module or function, as dynamo sees it.
+
+    Raises:
+        GraphError: arguments that can't enter torch's compilers.
+    """
+    number = guard_number(session)
+    graphs: list[Graph] = []
+    flat_args = [_enter(arg, graphs) for arg in args]
+    flat_kwargs = {name: _enter(arg, graphs) for name, arg in kwargs.items()}
+    parts = [_parts(graph) for graph in graphs]
+    if isinstance(function, nn.Module):
+        result, fields = _traced_module(number, function, parts, flat_args, flat_kwargs)
+    elif isinstance(function, types.FunctionType):
+        result, fields = _traced_function(number, parts, flat_args, flat_kwargs)
+    else:
+        raise GraphError(
+            "inside torch.compile a compiled module can be called, its methods can't; "
+            "make a module whose forward is that method"
+        )
+    for graph, frames in zip(graphs, fields, strict=True):
+        own = [*graph._node_frames, *graph._edge_frames]
+        for frame, columns in zip(own, frames, strict=True):
+            for name, column in columns.items():
+                frame._columns[name] = column
+    return result
+
+
+def _enter(value: Any, graphs: list[Graph]) -> Any:
+    """The value with graphs replaced by their numbers."""
+    if isinstance(value, Graph):
+        for number, known in enumerate(graphs):
+            if known is value:
+                return _GRAPH + str(number)
+        graphs.append(value)
+        return _GRAPH + str(len(graphs) - 1)
+    if isinstance(value, list):
+        return [_enter(item, graphs) for item in value]
+    if isinstance(value, tuple):
+        return tuple([_enter(item, graphs) for item in value])
+    if isinstance(value, dict):
+        return {name: _enter(item, graphs) for name, item in value.items()}
+    return value
+
+
+def _parts(graph: Graph) -> tuple:
+    """A graph as tensors and constants."""
+    if graph._batch_nodes or graph._batch_edges:
+        raise GraphError("a batch of graphs can't enter torch.compile; batch its tensors yourself")
+    schema = graph._schema
+    names = (
+        schema.ntypes,
+        tuple([(ends.src, ends.etype, ends.dst) for ends in schema.relations]),
+        schema.src_ids,
+        schema.dst_ids,
+        schema.is_block,
+    )
+    kinds = [(each.homogeneous, each.is_block) for each in graph._structures]
+    idtype = "int32" if graph._structures[0].src.dtype == torch.int32 else "int64"
+    arrays = [[*_in_csr(each), *_out_csr(each)] for each in graph._structures]
+    frames = [*graph._node_frames, *graph._edge_frames]
+    return names, kinds, idtype, arrays, [_columns(frame) for frame in frames]
+
+
+def _in_csr(structure: Structure) -> Csr:
+    found = structure._cache.get("in_csr")
+    if found is None:
+        ends = structure.dst, structure.src, structure.num_dst, structure.num_src
+        found = Csr(*torch.ops.gossamer.coo_to_csr(*ends))
+        structure._cache["in_csr"] = found
+    return found
+
+
+def _out_csr(structure: Structure) -> Csr:
+    found = structure._cache.get("out_csr")
+    if found is None:
+        ends = structure.src, structure.dst, structure.num_src, structure.num_dst
+        found = Csr(*torch.ops.gossamer.coo_to_csr(*ends))
+        structure._cache["out_csr"] = found
+    return found
+
+
+def _columns(frame: Frame) -> dict[str, Tensor]:
+    if not isinstance(frame._columns, dict):
+        raise GraphError(
+            "a graph that shares DGL's fields can't enter torch.compile; make one with "
+            "gs.graph(dgl_graph.edges(), num_nodes=dgl_graph.num_nodes())"
+        )
+    for name, column in frame._columns.items():
+        if not isinstance(column, Tensor):
+            raise GraphError(
+                f"field {name!r} is computed when it is first read; read it before torch.compile"
+            )
+    return dict(frame._columns)
+
+
+# --- what AOTAutograd traces ----------------------------------------------------------------------
+
+
+@torch._dynamo.nonstrict_trace
+def _traced_module(number: int, module: nn.Module, parts: list, args: list, kwargs: dict) -> tuple:
+    return _run(number, module, parts, args, kwargs)
+
+
+@torch._dynamo.nonstrict_trace
+def _traced_function(number: int, parts: list, args: list, kwargs: dict) -> tuple:
+    return _run(number, guarded(number).root, parts, args, kwargs)
+
+
+def _run(number: int, function: Callable, parts: list, args: list, kwargs: dict) -> tuple:
+    """The result, and for each frame of each graph the fields that forward left there."""
+    from gossamer.compiled import call_regions
+
+    graphs = [_graph(*part) for part in parts]
+    frames = [[*graph._node_frames, *graph._edge_frames] for graph in graphs]
+    args = tuple(_leave(arg, graphs) for arg in args)
+    kwargs = {name: _leave(arg, graphs) for name, arg in kwargs.items()}
+    result = call_regions(guarded(number).session, function, args, kwargs)
+    _refuse_graphs(result)
+    given = [part[-1] for part in parts]
+    return result, [
+        [_changed(frame, columns) for frame, columns in zip(own, before, strict=True)]
+        for own, before in zip(frames, given, strict=True)
+    ]
+
+
+def _graph(names: tuple, kinds: list, idtype: str, arrays: list, columns: list) -> Graph:
+    ntypes, relations, src_ids, dst_ids, is_block = names
+    ends = tuple(RelationEnds(*relation) for relation in relations)
+    schema = Schema(tuple(ntypes), ends, tuple(src_ids), tuple(dst_ids), is_block)
+    structures = [
+        TracedStructure(tensors, _DTYPES[idtype], homogeneous=homogeneous, is_block=block)
+        for tensors, (homogeneous, block) in zip(arrays, kinds, strict=True)
+    ]
+    rows = node_counts(schema, structures) + [each.num_edges for each in structures]
+    frames = [
+        Frame(count, "nodes" if i < len(ntypes) else "edges", columns=dict(each))
+        for i, (count, each) in enumerate(zip(rows, columns, strict=True))
+    ]
+    return Graph(schema, structures, frames[: len(ntypes)], frames[len(ntypes) :])
+
+
+def _leave(value: Any, graphs: list[Graph]) -> Any:
+    if type(value) is str and value.startswith(_GRAPH):
+        return graphs[int(value.removeprefix(_GRAPH))]
+    if type(value) in (list, tuple):
+        return type(value)([_leave(item, graphs) for item in value])
+    if type(value) is dict:
+        return {name: _leave(item, graphs) for name, item in value.items()}
+    return value
+
+
+def _changed(frame: Frame, before: dict[str, Tensor]) -> dict[str, Tensor]:
+    gone = [name for name in before if name not in frame]
+    if gone:
+        raise GraphError(
+            f"inside torch.compile forward can't remove the caller's field {gone[0]!r}; "
+            "use graph.local_scope()"
+        )
+    return {name: frame[name] for name in frame if frame[name] is not before.get(name)}
+
+
+def _refuse_graphs(value: Any) -> None:
+    if isinstance(value, Graph):
+        raise GraphError("inside torch.compile forward can't return a graph; return tensors")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            _refuse_graphs(item)
+
+
+native.ops()

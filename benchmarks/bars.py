@@ -51,6 +51,19 @@ MEMORY: dict[tuple[str, str], tuple[str, Callable[[int, int, float], float]]] = 
 }
 ATTENTION = 1.9
 THREADS = 1.6
+SCALING = 1.4
+
+# What `startup.probes` answers: what it is, the largest value allowed, its unit.
+STARTUP: dict[str, tuple[str, float, str]] = {
+    "small_us": ("GCN call on 4 nodes, 8 features", 50, "us"),
+    "small_training_us": ("the same, forward and backward", 150, "us"),
+    "small_three_us": ("three GCN layers on 4 nodes", 100, "us"),
+    "cold_s": ("two-layer GAT step, nothing cached", 4, "s"),
+    "after_warmup_s": ("the same after gs.warmup()", 2, "s"),
+    "from_disk_s": ("the same in a new process, programs on disk", 0.3, "s"),
+    "recompiled": ("programs compiled for another graph", 0, ""),
+    "chain_1000_512_s": ("1,000 operations at 512 features", 2, "s"),
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,7 @@ def verdicts(record: Mapping) -> list[Verdict]:
             rows = {row["contender"]: row for row in entry["rows"]}
             others = tuple(name for name in rows if not name.startswith(OURS))
             found += speed(case.title, rows, {(name,): 1 for name in others})
-    return [*found, *attention(cases), *threads(record)]
+    return [*found, *attention(cases), *threads(record), *scaling(record), *startup(record)]
 
 
 def time_of(rows: Rows, names: tuple[str, ...]) -> float | None:
@@ -131,3 +144,20 @@ def threads(record: Mapping) -> Iterator[Verdict]:
         ratio = record["threads"]["1"] / record["threads"]["2"]
         about = "gat inference, 2 threads beside 1"
         yield Verdict(about, f">= {THREADS:g}x", f"{ratio:.2f}x", ratio >= THREADS)
+
+
+def scaling(record: Mapping) -> Iterator[Verdict]:
+    """The plain sum beside the machine's bound."""
+    for row in record.get("scaling", []):
+        ratio = row["ms"] / row["bound_ms"]
+        about = f"sum over neighbours, {row['graph']}, {row['edges']:,} edges, beside the bound"
+        yield Verdict(about, f"<= {SCALING:g}x", f"{ratio:.2f}x", ratio <= SCALING)
+
+
+def startup(record: Mapping) -> Iterator[Verdict]:
+    """Small graphs and first calls."""
+    for name, (about, limit, unit) in STARTUP.items():
+        if name in record.get("startup", {}):
+            value = record["startup"][name]
+            wanted, found = f"<= {limit:g} {unit}".strip(), f"{value:.3g} {unit}".strip()
+            yield Verdict(about, wanted, found, value <= limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,14 +13,17 @@ from pathlib import Path
 
 import torch
 
+import docs
 import machine
 import measure
+import startup
 from bars import verdicts
 from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, product, star
 from contenders import CONTENDERS, OURS
 from graphs import GRAPHS
-from layers import LAYERS
-from tables import bars_table, case_text
+from layers import HEADS, LAYERS
+from pictures import draw
+from tables import bars_table, case_text, scaling_table
 
 # Contenders whose memory the bars speak of.
 WEIGHED = (OURS, "dgl")
@@ -98,11 +102,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS)
     parser.add_argument("--weigh", nargs="*", choices=CONTENDERS, help="whose memory is measured")
     parser.add_argument("--thp", action="store_true", help="also with torch's huge pages")
+    parser.add_argument("--scaling", action="store_true", help="10^5 to 10^7 edges; only that")
+    parser.add_argument("--startup", action="store_true", help="small graphs, first calls; only")
+    parser.add_argument("--write-docs", action="store_true", help="docs/performance.md; only that")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--add", action="store_true", help="keep what the output file holds")
     parser.add_argument("--output", type=Path, default=Path("bench-output/bench.json"))
-    return parser.parse_args()
+    options = parser.parse_args()
+    if any(size % HEADS for size in options.features or []):
+        parser.error(f"--features: the layers have {HEADS} heads, so use multiples of {HEADS}")
+    return options
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
@@ -131,33 +141,61 @@ def plan_of(options: argparse.Namespace) -> Plan:
     )
 
 
-def add(record: Mapping, entry: Mapping) -> dict:
-    """The record with a case put in, in place of an earlier measurement of the same."""
-    others = [e for e in record.get("cases", []) if e["case"] != entry["case"]]
-    return {**record, "cases": [*others, entry]}
+def measure_cases(record: dict, options: argparse.Namespace) -> bool:
+    """Puts every case that was asked for into the record; returns whether an output differed."""
+    plan, differing = plan_of(options), False
+    for case in cases_of(options):
+        entry = run_case(case, plan)
+        record["cases"] = add(record.get("cases", []), entry)
+        save(record, options.output)
+        print(f"\n{case_text(entry)}", flush=True)
+        differing |= any("differs" in (row["problem"] or "") for row in entry["rows"])
+    base = Case("gat", "inference", BASE_GRAPH, BASE_FEATURES)
+    if base in cases_of(options) and options.threads == 2 and OURS in plan.contenders:
+        record["threads"] = thread_times(base, plan)
+    return differing
+
+
+def measure_scaling(record: dict, options: argparse.Namespace) -> None:
+    """Puts the sum over neighbours into the record."""
+    command = [sys.executable, Path(__file__).with_name("scaling.py"), str(options.threads)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=plain_pages(), check=True)
+    record["scaling"] = [json.loads(line) for line in done.stdout.splitlines()]
+    print(f"\n{scaling_table(record['scaling'])}", flush=True)
+
+
+def add(entries: list[dict], entry: Mapping) -> list[dict]:
+    """The cases with one put in, in place of an earlier measurement of the same."""
+    return [*(e for e in entries if e["case"] != entry["case"]), dict(entry)]
+
+
+def save(record: Mapping, output: Path) -> None:
+    """Writes the record."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(record, indent=1))
 
 
 def main() -> int:
     """Measures, prints, writes; the exit status is 1 when an output differed."""
     options = parse()
-    plan, output = plan_of(options), options.output
+    output = options.output
+    if options.write_docs:
+        print(f"written: {docs.write(json.loads(output.read_text()))}")
+        return 0
     torch.set_num_threads(options.threads)
     record = json.loads(output.read_text()) if options.add and output.exists() else {}
     record["machine"] = machine.facts()
-    output.parent.mkdir(parents=True, exist_ok=True)
     print(", ".join(f"{key}: {value}" for key, value in record["machine"].items()))
     differing = False
-    for case in cases_of(options):
-        entry = run_case(case, plan)
-        record = add(record, entry)
-        output.write_text(json.dumps(record, indent=1))
-        print(f"\n{case_text(entry)}", flush=True)
-        differing |= any("differs" in (row["problem"] or "") for row in entry["rows"])
-    if options.layers == list(LAYERS) and options.threads > 1:
-        base = Case("gat", "inference", BASE_GRAPH, BASE_FEATURES)
-        record["threads"] = thread_times(base, plan)
-        output.write_text(json.dumps(record, indent=1))
-    print(f"\n{bars_table(verdicts(record))}\n\nwritten: {output}")
+    if options.startup:
+        record["startup"] = startup.probes()
+    if options.scaling:
+        measure_scaling(record, options)
+    if not (options.startup or options.scaling):
+        differing = measure_cases(record, options)
+    save(record, output)
+    pictures = draw(record, output.parent)
+    print(f"\n{bars_table(verdicts(record))}\n\nwritten:", output, *pictures)
     return 1 if differing else 0
 
 

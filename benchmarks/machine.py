@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import time
+from datetime import date
 from pathlib import Path
 
 import torch
@@ -17,13 +18,13 @@ VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl")
 def facts() -> dict[str, object]:
     """Processor, threads, versions, load, and the bandwidth of plain copies, by name."""
     return {
+        "date": date.today().isoformat(),
         "processor": cpu_field("model name"),
         "vector extensions": [f for f in VECTOR_FLAGS if f in cpu_field("flags").split()],
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 2),
         "triad GB/s": round(triad_bandwidth(), 1),
-        "huge pages": os.environ.get("THP_MEM_ALLOC_ENABLE", "0") == "1",
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PACKAGES if version(name)},
     }

@@ -150,16 +150,19 @@ def take_turns(
     steps: Mapping[str, Callable[[], object]], rounds: int, limit_s: float
 ) -> dict[str, list[float]]:
     """Milliseconds of each call: all take turns, `rounds` times but no new round after `limit_s`,
-    after one call of each to warm up.
+    after one call of each to warm up. Each round starts with another one, so that none always
+    runs in what the same other has left in caches and heap.
     """
     times: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + limit_s
     for turn in range(rounds + 1):
         if turn > 1 and time.perf_counter() > end:
             break
-        for name, step in steps.items():
+        names = list(steps)
+        first = turn % len(names) if names else 0
+        for name in names[first:] + names[:first]:
             gc.collect()
-            seconds = timed(step)[1]
+            seconds = timed(steps[name])[1]
             if turn:
                 times[name].append(1e3 * seconds)
     return times

@@ -18,7 +18,7 @@ from graphs import EdgeList
 from machine import triad_bandwidth
 
 ROUNDS = 5
-PREFETCH_ROWS = (4, 8, 16, 32)
+PREFETCH_ROWS = (8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def gather_seconds(rows: Tensor, read: Tensor, num_nodes: int, width: int) -> fl
 
     The index is that of the graph itself, so popular rows are as near as they are for a kernel.
     """
-    index = read[torch.argsort(rows, stable=True)].contiguous()
+    index = read[torch.argsort(rows, stable=True)].int()
     table = torch.ones(num_nodes, width)
     threads = torch.get_num_threads()
     sink = torch.zeros(threads)

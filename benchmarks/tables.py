@@ -71,3 +71,16 @@ def bars_table(found: Sequence[Verdict]) -> str:
     """Every bar, met or missed."""
     rows = ([v.about, v.wanted, v.found, "met" if v.met else "MISSED"] for v in found)
     return markdown(["bar", "wanted", "found", ""], rows)
+
+
+def scaling_table(rows: Sequence[Mapping]) -> str:
+    """The sum over neighbours by size, beside the bound and its part that gathers."""
+    head = ["graph", "edges", "features", "ms", "bound ms", "gathers ms", "times the bound"]
+    return markdown(head, map(scaling_row, rows))
+
+
+def scaling_row(row: Mapping) -> list[str]:
+    """The cells of one size."""
+    times = [number(row[key], 2) for key in ("ms", "bound_ms", "gather_ms")]
+    ratio = f"{row['ms'] / row['bound_ms']:.2f}x"
+    return [row["graph"], f"{row['edges']:,}", str(row["features"]), *times, ratio]

@@ -11,6 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import bars
+import docs
 import tables
 from cases import Case, star
 from contenders import CONTENDERS
@@ -131,3 +132,23 @@ def test_tables_show_ratio_bound_and_problem():
     assert "not expressible" in text
     assert "9000.0 (one call)" in text
     assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1
+
+
+def test_bars_of_sizes_and_first_calls():
+    row = {"graph": "uniform", "edges": 10, "ms": 3.0, "bound_ms": 2.0}
+    found = bars.verdicts({"scaling": [row], "startup": {"small_us": 40.0, "recompiled": 1}})
+    assert [(v.found, v.met) for v in found] == [("1.50x", False), ("40 us", True), ("1", False)]
+
+
+def test_the_page_holds_bars_cases_and_pictures(tmp_path):
+    cases = [
+        entry("gcn", mode, {"dgl": 45.0, "gossamer": 10.0}, {})
+        for mode in ("inference", "training")
+    ]
+    page = docs.write({"machine": {"cores": 2}, "cases": cases}, tmp_path).read_text()
+    assert "### gcn training, power-law, 64 features" in page
+    assert "gcn inference vs DGL built-ins" in page
+    assert all(
+        (tmp_path / f"performance-{mode}.png").exists() for mode in ("inference", "training")
+    )
+    assert "performance-training.png" in page

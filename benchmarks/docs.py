@@ -1,0 +1,44 @@
+"""Writes docs/performance.md from a record of measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bars import verdicts
+from cases import MODES
+from pictures import draw
+from tables import bars_table, case_text, scaling_table
+
+FOLDER = Path(__file__).parents[1] / "docs"
+INTRODUCTION = """# Performance
+
+Written by `./dev bench --write-docs` from `bench-output/bench.json`: do not edit the numbers.
+
+How it is measured is in [benchmarks](../benchmarks/README.md). Read the ratios: absolute times
+mean nothing on another machine or beside other load. "ours is" says how many times faster Gossamer
+is than that row; "huge pages" is the time with `THP_MEM_ALLOC_ENABLE=1`; "format ms" is what making
+the graph's format takes, once; "error" is the largest of outputs and gradients from float64,
+relative. A dash was not measured. A case is measured in one process, all contenders in turn;
+different cases may have been measured at different times.
+
+To measure again: `./dev bench --thp`, `./dev bench --add --startup --scaling`, then
+`./dev bench --write-docs`. In pieces: `./dev bench --add --layers gat --modes training ...`."""
+
+
+def write(record: Mapping, folder: Path = FOLDER) -> Path:
+    """The page and its pictures; returns the page."""
+    pictures = [f"![{path.stem}]({path.name})" for path in draw(record, folder)]
+    facts = "\n".join(f"- {key}: {value}" for key, value in record["machine"].items())
+    sections = [INTRODUCTION, f"## Machine\n\n{facts}", *pictures]
+    sections.append(f"## Bars\n\n{bars_table(verdicts(record))}")
+    if record.get("scaling"):
+        sections.append(f"## Sum over neighbours\n\n{scaling_table(record['scaling'])}")
+    for mode in MODES:
+        entries = [entry for entry in record["cases"] if entry["case"]["mode"] == mode]
+        if entries:
+            sections.append(f"## {mode.capitalize()}")
+            sections += [f"### {case_text(entry)}" for entry in entries]
+    page = folder / "performance.md"
+    page.write_text("\n\n".join(sections) + "\n")
+    return page

@@ -33,6 +33,13 @@ static bool setWrt(CompileOptions &options, llvm::StringRef value) {
   return true;
 }
 
+/// Names with commas between them; their meaning is the pipeline's.
+static bool setWithout(CompileOptions &options, llvm::StringRef value) {
+  for (llvm::StringRef name : llvm::split(value, ','))
+    options.without.push_back(name.str());
+  return true;
+}
+
 /// An unknown key or value is an error that names it.
 static bool setOption(CompileOptions &options, llvm::StringRef key,
                       llvm::StringRef value) {
@@ -48,6 +55,8 @@ static bool setOption(CompileOptions &options, llvm::StringRef key,
     return setGradients(options, value);
   if (key == "wrt")
     return setWrt(options, value);
+  if (key == "without")
+    return setWithout(options, value);
   bool flag = value == "1";
   if (!flag && value != "0")
     return false;

@@ -48,6 +48,8 @@ typedef enum {
  *   differentiate  forward: the function, and what its gradients need;
  *             backward: its gradients
  *   wrt       numbers of the arguments that need gradients: 0,2
+ *   without   optional passes to leave out, to test or measure the others:
+ *             split-linear,factor-from-sum (Pipeline.h names all)
  *   wide      0 (default), 1: graph arrays hold int64
  *   dump      0 (default), 1: keep the text of the stages
  * Never null, but when memory is exhausted. */

@@ -89,6 +89,10 @@ LogicalResult Compilation::optimize() {
   pipeline.numerics = options.numerics;
   pipeline.differentiate = options.gradients;
   pipeline.wrt = ArrayRef(options.wrt);
+  for (const std::string &name : options.without)
+    if (!pipeline.leaveOut(name))
+      return emitError(UnknownLoc::get(&context))
+             << "no optional pass is called '" << name << "'";
   if (failed(runPasses(*module, [&](PassManager &passes) {
         buildPipeline(passes, pipeline);
       })))

@@ -14,7 +14,8 @@ struct CompileOptions {
   std::string target = "host";
   Numerics numerics = Numerics::Fast;
   Gradients gradients = Gradients::None;
-  std::vector<int64_t> wrt; // arguments that need gradients
+  std::vector<int64_t> wrt;         // arguments that need gradients
+  std::vector<std::string> without; // options of the pipeline to switch off
   bool wideIndex = false;
   bool dump = false; // keep the text of the stages
 };

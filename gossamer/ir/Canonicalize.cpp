@@ -113,6 +113,24 @@ struct GatherOfFillIsolated : OpRewritePattern<GatherOp> {
   }
 };
 
+/// The first rows of the first rows are first rows. Back at the set where they
+/// came from they are all of them: neither set can then be the smaller one.
+struct PrefixOfPrefix : OpRewritePattern<PrefixOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(PrefixOp op,
+                                PatternRewriter &rewriter) const override {
+    auto inner = op.getRows().getDefiningOp<PrefixOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "not a prefix of a prefix");
+    Value rows = inner.getRows();
+    if (rows.getType() == op.getType())
+      rewriter.replaceOp(op, rows);
+    else
+      rewriter.replaceOpWithNewOp<PrefixOp>(op, op.getType(), rows);
+    return success();
+  }
+};
+
 /// A slice that lies within one part of a concat is a slice of that part.
 struct SliceOfConcat : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -164,6 +182,11 @@ void GatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 void FillIsolatedOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                                  MLIRContext *context) {
   patterns.add<FillIsolatedTwice>(context);
+}
+
+void PrefixOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                           MLIRContext *context) {
+  patterns.add<PrefixOfPrefix>(context);
 }
 
 void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,

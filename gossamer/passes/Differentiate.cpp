@@ -126,7 +126,9 @@ void Reverse::add(Value operand, Value more) {
       contract.getLeftMutable().assign(
           withoutHidden(contract.getLeft(), known->second));
     }
-    more = withoutHidden(more, known->second);
+    // Rows of another graph have other edges: `gradient` was masked already.
+    if (rowsOf(operand) == rowsOf(op->getResult(0)))
+      more = withoutHidden(more, known->second);
   }
   Value &sum = gradients[operand];
   sum =

@@ -27,6 +27,18 @@ static void addCleanup(OpPassManager &passes) {
   passes.addPass(createCSEPass());
 }
 
+bool PipelineOptions::leaveOut(llvm::StringRef name) {
+  for (Option<bool> *option :
+       {&save, &splitLinear, &hoistBeforeGather, &commuteLinear, &factorFromSum,
+        &sinkBehindGather}) {
+    if (option->getArgStr() != name)
+      continue;
+    *option = false;
+    return true;
+  }
+  return false;
+}
+
 void gossamer::buildPipeline(OpPassManager &manager,
                              const PipelineOptions &options) {
   OpPassManager &passes = manager.nest<func::FuncOp>();

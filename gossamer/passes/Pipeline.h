@@ -49,6 +49,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<bool> sinkBehindGather{*this, "sink-behind-gather",
                                 llvm::cl::desc("run sink-behind-gather"),
                                 llvm::cl::init(true)};
+
+  /// Switches one of the options above off by its name; false when it is none
+  /// of those that are on by default.
+  bool leaveOut(llvm::StringRef name);
 };
 
 /// From captured mp ops to what lowering takes; for a module of functions.

@@ -65,6 +65,7 @@ def compile_ir(
     numerics: str = "fast",
     differentiate: str = "",
     wrt: Sequence[int] = (),
+    without: Sequence[str] = (),
     wide_index: bool = False,
     dump: bool = False,
     cache: bool = True,
@@ -80,6 +81,7 @@ def compile_ir(
             "backward" for its gradients: arguments are the function's, what the forward saved, and
             a gradient for each floating point result.
         wrt: numbers of the arguments whose gradients the backward returns.
+        without: optional passes to leave out; `gossamer/passes/Pipeline.h` names them.
         wide_index: graph arrays hold int64 instead of int32.
         dump: keep the text of all stages; never answered from the cache.
         cache: look on the disk first, and keep the result there.
@@ -90,6 +92,8 @@ def compile_ir(
     options = f"target={target};numerics={numerics};wide={wide_index:d};dump={dump:d}"
     if differentiate:
         options += f";differentiate={differentiate};wrt={','.join(map(str, wrt))}"
+    if without:
+        options += f";without={','.join(without)}"
     cache = cache and not dump
     key = _cache_key(ir, options, target) if cache else ""
     if cache and (known := _read_entry(key)) is not None:

@@ -29,6 +29,7 @@ class CompileOptions:
     target: str
     differentiate: str = ""
     wrt: tuple[int, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 @dataclass

@@ -363,9 +363,11 @@ def test_text_that_is_no_ir() -> None:
         compiler.compile_ir("func.func @region() {", cache=False)
 
 
-@pytest.mark.parametrize("options", [{"target": "pdp11"}, {"numerics": "loose"}])
-def test_unknown_options(options: dict[str, str]) -> None:
-    with pytest.raises(CompileError, match=r"pdp11|loose"):
+@pytest.mark.parametrize(
+    "options", [{"target": "pdp11"}, {"numerics": "loose"}, {"without": ["form-kernels"]}]
+)
+def test_unknown_options(options: dict) -> None:
+    with pytest.raises(CompileError, match=r"pdp11|loose|form-kernels"):
         compiler.compile_ir(SMALL, cache=False, **options)
 
 
@@ -387,6 +389,22 @@ def test_report() -> None:
     assert "define" in compiled.texts["llvm"]
 
 
+def test_a_pass_is_left_out() -> None:
+    """What hoisting moves to nodes stays on edges without it."""
+    ir = """
+func.func @region(%x: tensor<?x8xf32, #mp.rows<0, node>>) -> tensor<?x8xf32, #mp.rows<0, edge>>
+    attributes {mp.graphs = 1 : i64} {
+  %m = mp.gather src %x : tensor<?x8xf32, #mp.rows<0, node>> -> tensor<?x8xf32, #mp.rows<0, edge>>
+  %y = math.exp %m : tensor<?x8xf32, #mp.rows<0, edge>>
+  return %y : tensor<?x8xf32, #mp.rows<0, edge>>
+}"""
+    without = ["hoist-before-gather"]
+    for left_out, rows in (((), "node"), (without, "edge")):
+        compiled = compiler.compile_ir(ir, without=[*left_out, "sink-behind-gather"], dump=True)
+        (line,) = [s for s in compiled.texts["optimized"].splitlines() if "math.exp" in s]
+        assert f"<0, {rows}>" in line
+
+
 @pytest.fixture
 def cache_home(tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -400,6 +418,7 @@ def test_cache_answers_the_second_time(cache_home) -> None:
     assert (first.buffers, first.remarks) == (second.buffers, second.remarks)
     assert cache_home.stat().st_mode & 0o777 == 0o700
     assert not compiler.compile_ir(SMALL, numerics="strict").cached
+    assert not compiler.compile_ir(SMALL, without=["split-linear"]).cached
     assert not compiler.compile_ir(SMALL, cache=False).cached
 
 

@@ -261,3 +261,34 @@ def test_outputs_carry_gradients_as_in_eager():
         dx, dw = torch.autograd.grad(out[2].sum(), [x, w], allow_unused=True)
         assert dx is None
         assert dw is not None
+
+
+def test_nodes_without_edges_of_another_relation_keep_their_gradients():
+    """Two relations end at the items: an item may be isolated in one of them alone."""
+
+    def layer(g, users, items):
+        with g.local_scope():
+            g.nodes["user"].data["h"], g.nodes["item"].data["h"] = users, items
+            g.update_all(
+                lambda edges: {"m": edges.src["h"]},
+                lambda nodes: {"a": nodes.mailbox["m"].sum(1)},
+                etype="buys",
+            )
+            g.update_all(
+                lambda edges: {"m": edges.dst["h"]},
+                lambda nodes: {"b": nodes.mailbox["m"].sum(1)},
+                etype="rates",
+            )
+            return g.nodes["item"].data["a"], g.nodes["item"].data["b"]
+
+    relations = {("user", "buys", "item"): ([0], [2]), ("user", "rates", "item"): ([1, 3], [1, 0])}
+    g = gs.heterograph(relations, num_nodes_dict={"user": 4, "item": 3})
+    fast = gs.compile(layer, fallback="error")
+    for _ in range(2):  # in region mode and as a whole
+        found = []
+        for function in (layer, fast):
+            leaves = [_rows(3, 4).requires_grad_(), _rows(3, 3).requires_grad_()]
+            a, b = function(g, *leaves)
+            found.append(torch.autograd.grad(a.sum() + b.square().sum(), leaves))
+        for right, mine in zip(*found, strict=True):
+            _assert_close(mine, right)

@@ -85,7 +85,9 @@ class Plan:
         self, structures: Sequence[Structure], differentiate: str = "", wrt: tuple[int, ...] = ()
     ) -> programs.Program | None:
         chosen = self._session.options
-        options = programs.CompileOptions(chosen.numerics, chosen.target, differentiate, wrt)
+        options = programs.CompileOptions(
+            chosen.numerics, chosen.target, differentiate, wrt, chosen.without
+        )
         wide = any(structure.wide_index for structure in structures)
         try:
             program = programs.program_for(self.emitted.text, options, wide)

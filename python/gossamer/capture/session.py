@@ -47,7 +47,11 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile: the keyword arguments of ``gossamer.compile``."""
+    """How to compile: the keyword arguments of ``gossamer.compile``.
+
+    ``without`` is for those who work on the compiler: optional passes to leave out, by the names
+    in ``gossamer/passes/Pipeline.h``. ``CompiledModule(model, Options(without=...))`` takes it.
+    """
 
     fallback: str = "eager"
     backend: str = "native"
@@ -55,6 +59,7 @@ class Options:
     target: str = "host"
     rng: str = "compiled"
     keep_fields: bool = False
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

@@ -127,3 +127,22 @@ func.func @gather_at_other_end(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #e
   %e = mp.gather src %f : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
   return %e : tensor<?x4xf32, #edge>
 }
+
+// -----
+
+// First rows of first rows are one prefix; back where they came from, none:
+// of two row sets that hold each other's first rows, neither is smaller.
+#here = #mp.rows<0, dst>
+#there = #mp.rows<1, dst>
+#other = #mp.rows<2, dst>
+// CHECK-LABEL: func @prefixes
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
+func.func @prefixes(%x: tensor<?x4xf32, #here>)
+    -> (tensor<?x4xf32, #here>, tensor<?x4xf32, #other>) attributes {mp.graphs = 3 : i64} {
+  %a = mp.prefix %x : tensor<?x4xf32, #here> -> tensor<?x4xf32, #there>
+  %b = mp.prefix %a : tensor<?x4xf32, #there> -> tensor<?x4xf32, #here>
+  // CHECK-NEXT: %[[C:.*]] = mp.prefix %[[X]] : {{.*}}<0, dst>> -> {{.*}}<2, dst>>
+  %c = mp.prefix %a : tensor<?x4xf32, #there> -> tensor<?x4xf32, #other>
+  // CHECK-NEXT: return %[[X]], %[[C]]
+  return %b, %c : tensor<?x4xf32, #here>, tensor<?x4xf32, #other>
+}

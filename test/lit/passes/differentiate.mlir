@@ -94,6 +94,24 @@ func.func @fill_isolated(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
 
 // -----
 
+// Which nodes are isolated is a matter of one graph: what another graph's
+// nodes hand on is masked there only.
+#here = #mp.rows<0, dst>
+#there = #mp.rows<1, dst>
+// CHECK-LABEL: func @isolated_in_another_graph
+// CHECK-SAME: %[[G:[^:]*]]: tensor<?x4xf32, #mp.rows<1, dst>>)
+// CHECK-NEXT: %[[M:.*]] = mp.fill_isolated dst %[[G]], 0.000000e+00 {{.*}}<1, dst>>
+// CHECK-NEXT: %[[P:.*]] = mp.pad_rows %[[M]]
+// CHECK-NEXT: return %[[P]]
+func.func @isolated_in_another_graph(%x: tensor<?x4xf32, #here>)
+    -> tensor<?x4xf32, #there> attributes {mp.graphs = 2 : i64} {
+  %p = mp.prefix %x : tensor<?x4xf32, #here> -> tensor<?x4xf32, #there>
+  %f = mp.fill_isolated dst %p, 0.0 : f32 : tensor<?x4xf32, #there> -> tensor<?x4xf32, #there>
+  return %f : tensor<?x4xf32, #there>
+}
+
+// -----
+
 #src = #mp.rows<0, src>
 #dst = #mp.rows<0, dst>
 // CHECK-LABEL: func @prefix

@@ -1,0 +1,208 @@
+"""Runs a trial: eager and compiled execution must agree in outputs and in all gradients."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+import gossamer as gs
+from fuzz.rounding import RoundingNoise
+from fuzz.trials import Trial
+from gossamer.capture.session import Options
+from gossamer.compiled import CompiledModule
+from programs.data import Rows, fill_parameters
+from programs.library import gossamer_library
+from programs.measure import EAGER_FACTOR, EAGER_SLACK, FLOAT32_BOUND, FLOAT64_BOUND, error
+
+FLOAT64_GRADIENT_BOUND = 1e-10
+NOISE_FACTOR = 10.0
+NOISE_SEEDS = range(3)
+UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}
+
+Results = dict[str, torch.Tensor]
+_numbers = itertools.count()
+
+
+class Disagreement(AssertionError):
+    """Two executions of a trial differ by more than rounding explains."""
+
+
+def load(source: str, folder: Path) -> ModuleType:
+    """The module of a drawn program, from a file of its own."""
+    path = folder / f"drawn{next(_numbers)}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(trial: Trial, folder: Path | None = None) -> str:
+    """Compares every execution of a trial.
+
+    Returns:
+        "compiled"; "rounding" when results differ no more than rounding noise moves them;
+        "refused: " and why when the program ran eagerly, as uncompilable ones must.
+
+    Raises:
+        Disagreement: two executions differ, or a program that must fall back did not say so.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as name:
+            return check(trial, Path(name))
+    return _Check(trial, load(trial.source, folder)).run()
+
+
+class _Check:
+    def __init__(self, trial: Trial, module: ModuleType) -> None:
+        self.trial, self.module = trial, module
+        self.dtype = getattr(torch, trial.settings.dtype)
+        self.noise: Results | None = None
+        with _threads(1):
+            self.reference = self.evaluate(self.model(torch.float64), torch.float64)
+            single = self.dtype != torch.float64
+            self.eager = self.evaluate(self.model(self.dtype), self.dtype) if single else None
+
+    def run(self) -> str:
+        settings = self.trial.settings
+        try:
+            outcome = self.compare_compiled(())
+        except gs.errors.UnsupportedError as refusal:
+            return self.compare_fallback(refusal)
+        if not self.trial.compilable:
+            raise Disagreement("an uncompilable program ran under fallback='error'")
+        for without in settings.without:
+            outcome = max(outcome, self.compare_compiled(without))
+        return outcome
+
+    def compare_compiled(self, without: tuple[str, ...]) -> str:
+        """One compiled module: as often as the trial says, then with two threads."""
+        settings = self.trial.settings
+        options = Options(fallback="error", numerics=settings.numerics, without=without)
+        fast = CompiledModule(self.model(self.dtype), options)
+        label = f"without {', '.join(without)}" if without else "compiled"
+        outcomes = []
+        with _threads(1):
+            for call in range(settings.calls):
+                found = self.evaluate(fast, self.dtype)
+                outcomes.append(self.compare(found, f"{label}, call {call + 1}"))
+        refused = gs.explain(fast).fallbacks
+        if refused:
+            raise Disagreement(f"{label}: the compiler refused {refused[0]}")
+        with _threads(2):
+            self.compare_bits(self.evaluate(fast, self.dtype), found, label)
+        return max(outcomes)
+
+    def compare_fallback(self, refusal: gs.errors.UnsupportedError) -> str:
+        """What cannot be compiled runs eagerly, with equal results, and is reported."""
+        fast = gs.compile(self.model(self.dtype))
+        with _threads(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", gs.errors.FallbackWarning)
+            for call in range(self.trial.settings.calls):
+                found = self.evaluate(fast, self.dtype)
+                self.compare(found, f"with fallback, call {call + 1}")
+        if not any(fall.reason and fall.line for fall in gs.explain(fast).fallbacks):
+            raise Disagreement("the program fell back, and the report has no reason with a line")
+        return f"refused: {refusal.reason}"
+
+    # --- one execution ----------------------------------------------------------------------------
+
+    def model(self, dtype: torch.dtype) -> nn.Module:
+        model = self.module.Model()
+        fill_parameters(model, self.trial.seed)
+        return model.to(dtype)
+
+    def evaluate(self, model: nn.Module, dtype: torch.dtype) -> Results:
+        """Outputs, and gradients of a weighted sum of them for every input and parameter."""
+        rows, graph = self.trial.rows, self.trial.graph
+        inputs = [self.draw(spec, dtype) for spec in rows]
+        outputs = model(*graph.build(gossamer_library()), *inputs)
+        leaves = {r.name: x for r, x in zip(rows, inputs, strict=True) if x.requires_grad}
+        leaves |= dict(model.named_parameters())
+        total = sum((v * _weights(k, v)).sum() for k, v in outputs.items() if v.requires_grad)
+        results = {name: value.detach() for name, value in outputs.items()}
+        found: Any = [None] * len(leaves)
+        if isinstance(total, torch.Tensor):
+            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        for (name, leaf), grad in zip(leaves.items(), found, strict=True):
+            results[f"gradient of {name}"] = torch.zeros_like(leaf) if grad is None else grad
+        return results
+
+    def draw(self, spec: Rows, dtype: torch.dtype) -> torch.Tensor:
+        value = spec.draw(self.trial.graph.count(spec.where), 0, dtype, self.trial.seed, spec.name)
+        return value.requires_grad_(value.is_floating_point())
+
+    # --- comparisons ------------------------------------------------------------------------------
+
+    def compare(self, found: Results, label: str) -> str:
+        """Raises unless every tensor is within the measure, or within what rounding may do."""
+        if sorted(found) != sorted(self.reference):
+            raise Disagreement(f"{label}: {sorted(found)} instead of {sorted(self.reference)}")
+        outcome = "compiled"
+        for name, value in found.items():
+            if value.dtype != (self.reference if self.eager is None else self.eager)[name].dtype:
+                raise Disagreement(f"{label}: {name} is {value.dtype}")
+            distance, bound = error(value, self.reference[name]), self.bound(name)
+            if distance <= bound:
+                continue
+            allowed = NOISE_FACTOR * self.rounding(name)
+            if not distance <= allowed:
+                raise Disagreement(
+                    f"{label}: {name} {tuple(value.shape)} differs by {distance:.2e}; the bound is "
+                    f"{bound:.2e}, rounding explains {allowed:.2e}\nfound\n{value}\n"
+                    f"reference\n{self.reference[name]}"
+                )
+            outcome = "rounding"
+        return outcome
+
+    def compare_bits(self, found: Results, single: Results, label: str) -> None:
+        for name, value in found.items():
+            if not torch.equal(value.nan_to_num(7.0), single[name].nan_to_num(7.0)):
+                gap = (value - single[name]).abs().max().item()
+                raise Disagreement(f"{label}: {name} changes by {gap:.2e} with two threads")
+
+    def bound(self, name: str) -> float:
+        """The error measure of one tensor."""
+        if self.eager is None:
+            return FLOAT64_GRADIENT_BOUND if name.startswith("gradient") else FLOAT64_BOUND
+        earned = EAGER_FACTOR * error(self.eager[name], self.reference[name]) + EAGER_SLACK
+        return min(FLOAT32_BOUND, earned)
+
+    def rounding(self, name: str) -> float:
+        """How far noise of the size of rounding errors moves a tensor of the eager result."""
+        if self.noise is None:
+            self.noise = dict.fromkeys(self.reference, 0.0)
+            model = self.model(torch.float64)
+            for seed in NOISE_SEEDS:
+                with _threads(1), RoundingNoise(UNIT[self.dtype], seed):
+                    moved = self.evaluate(model, torch.float64)
+                for key, value in moved.items():
+                    self.noise[key] = max(self.noise[key], error(value, self.reference[key]))
+        return self.noise[name]
+
+
+def _weights(name: str, value: torch.Tensor) -> torch.Tensor:
+    if value.dim() == 0:
+        return torch.ones((), dtype=value.dtype)
+    spec = Rows(name, "output", tuple(value.shape[1:]))
+    return spec.draw(value.shape[0], 0, value.dtype, "weights", name)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -159,7 +159,7 @@ class Region:
         functions = (readout.message, readout.reduce, None)
         call = self._record("readout", members.relation(0), functions)
         if isinstance(call, Fallback):
-            with self._eagerly(call):
+            with self._eagerly(call, members):
                 return EAGER.readout(members, readout)
         return self.compute(call, [readout.RESULT])[0]
 

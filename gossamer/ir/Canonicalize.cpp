@@ -13,10 +13,9 @@ using namespace gossamer::mp;
 // Ops that change nothing
 //===----------------------------------------------------------------------===//
 
-template <typename Op> static OpFoldResult inputIfSameType(Op op) {
-  if (op.getInput().getType() == op.getResult().getType())
-    return op.getInput();
-  return {};
+static OpFoldResult inputIfSameType(Operation *op) {
+  Value input = op->getOperand(0);
+  return input.getType() == op->getResult(0).getType() ? input : OpFoldResult();
 }
 
 OpFoldResult BroadcastOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
@@ -24,6 +23,9 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
 
 OpFoldResult SliceOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
+
+/// As many rows as there are: all of them.
+OpFoldResult PrefixOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   bool identity = llvm::equal(getPermutation(),
@@ -55,15 +57,17 @@ OpFoldResult FillIsolatedOp::fold(FoldAdaptor) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// reshape(reshape(x)) is reshape(x).
-struct ReshapeOfReshape : OpRewritePattern<ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ReshapeOp op,
+/// reshape(reshape(x)) is reshape(x). So with the first of the first rows: back
+/// at the set where they came from they are all of them, since neither set can
+/// then be the smaller one.
+template <typename Op> struct TwiceIsOnce : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().getDefiningOp<ReshapeOp>();
+    auto inner = op->getOperand(0).template getDefiningOp<Op>();
     if (!inner)
-      return rewriter.notifyMatchFailure(op, "not a reshape of a reshape");
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), inner.getInput());
+      return rewriter.notifyMatchFailure(op, "reads an op of another kind");
+    rewriter.replaceOpWithNewOp<Op>(op, op.getType(), inner->getOperand(0));
     return success();
   }
 };
@@ -109,24 +113,6 @@ struct GatherOfFillIsolated : OpRewritePattern<GatherOp> {
       return rewriter.notifyMatchFailure(op, "reads filled nodes");
     rewriter.modifyOpInPlace(
         op, [&] { op.getNodesMutable().assign(fill.getNodes()); });
-    return success();
-  }
-};
-
-/// The first rows of the first rows are first rows. Back at the set where they
-/// came from they are all of them: neither set can then be the smaller one.
-struct PrefixOfPrefix : OpRewritePattern<PrefixOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(PrefixOp op,
-                                PatternRewriter &rewriter) const override {
-    auto inner = op.getRows().getDefiningOp<PrefixOp>();
-    if (!inner)
-      return rewriter.notifyMatchFailure(op, "not a prefix of a prefix");
-    Value rows = inner.getRows();
-    if (rows.getType() == op.getType())
-      rewriter.replaceOp(op, rows);
-    else
-      rewriter.replaceOpWithNewOp<PrefixOp>(op, op.getType(), rows);
     return success();
   }
 };
@@ -186,7 +172,7 @@ void FillIsolatedOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 
 void PrefixOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                            MLIRContext *context) {
-  patterns.add<PrefixOfPrefix>(context);
+  patterns.add<TwiceIsOnce<PrefixOp>>(context);
 }
 
 void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
@@ -196,7 +182,7 @@ void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 
 void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                             MLIRContext *context) {
-  patterns.add<CopyOfFill<ReshapeOp>, ReshapeOfReshape>(context);
+  patterns.add<CopyOfFill<ReshapeOp>, TwiceIsOnce<ReshapeOp>>(context);
 }
 
 void TransposeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,

@@ -163,6 +163,7 @@ def Mp_PrefixOp : Mp_Op<"prefix", [Pure]> {
   let arguments = (ins Mp_Table:$rows);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = "$rows attr-dict `:` type($rows) `->` type($result)";
+  let hasFolder = 1;
   let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }

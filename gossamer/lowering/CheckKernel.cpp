@@ -18,8 +18,7 @@ static LogicalResult checkOp(Operation *op) {
     if (mp::featureSize(value.getType()) == 0)
       return op->emitOpError("has a table without features, ")
              << value.getType() << ", which is not compiled";
-  bool total = isa<mp::SumRowsOp, mp::ContractRowsOp>(op);
-  if (total &&
+  if (isTotal(op) &&
       !isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
     return op->emitOpError("sums ")
            << op->getOperand(0).getType()
@@ -44,10 +43,9 @@ LogicalResult lowering::checkKernel(mp::KernelOp kernel) {
     if (failed(checkOp(&op)))
       return failure();
   for (Value value : body.getTerminator()->getOperands()) {
-    bool total = isa_and_nonnull<mp::SumRowsOp, mp::ContractRowsOp>(
-        value.getDefiningOp());
     bool shared = levelOf(value) == Level::Shared;
-    if (shared == kernel.getRows().has_value() && !total)
+    if (shared == kernel.getRows().has_value() &&
+        !isTotal(value.getDefiningOp()))
       return kernel.emitOpError("cannot write ")
              << value.getType()
              << ": a kernel writes tables of its own rows, and totals";

@@ -108,8 +108,9 @@ Value Draws::numbersOf(ValueRange rows, Value base,
   SmallVector<Value> lower, upper;
   SmallVector<int32_t> positions;
   for (auto [row, position] : counters) {
-    lower.push_back(lowerHalf(b, rows[row]));
-    upper.push_back(lowerHalf(b, shiftRight(b, rows[row], 32)));
+    auto [low, high] = halves(b, rows[row]);
+    lower.push_back(low);
+    upper.push_back(high);
     positions.push_back(position);
   }
   int64_t lanes = counters.size();
@@ -193,9 +194,9 @@ Value Draws::atElements(Value row, Value elements) {
   Type type = number.getType();
   int64_t lanes = lanesOf(type);
   auto everywhere = [&](Value half) { return broadcastTo(b, half, lanes); };
-  Words w = words(shiftRight(b, number, llvm::Log2_64(each)),
-                  everywhere(lowerHalf(b, row)),
-                  everywhere(lowerHalf(b, shiftRight(b, row, 32))));
+  auto [low, high] = halves(b, row);
+  Words w = words(shiftRight(b, number, llvm::Log2_64(each)), everywhere(low),
+                  everywhere(high));
   auto choose = [&](int64_t bit, Value one, Value zero) -> Value {
     Value mask = integer(b, type, bit);
     Value isSet =

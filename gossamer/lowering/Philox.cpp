@@ -19,11 +19,10 @@ static Value number(ImplicitLocOpBuilder &b, Type type, uint32_t value) {
   return splat(b, type, b.getIntegerAttr(b.getI32Type(), APInt(32, value)));
 }
 
-/// The lower and the upper half of `seed`.
-static std::array<Value, 2> halves(ImplicitLocOpBuilder &b, Value seed) {
-  Value shift = splat(b, seed.getType(), b.getI64IntegerAttr(32));
-  Value upper = arith::ShRUIOp::create(b, seed, shift);
-  return {arith::TruncIOp::create(b, b.getI32Type(), seed),
+std::array<Value, 2> lowering::halves(ImplicitLocOpBuilder &b, Value number) {
+  Value shift = splat(b, number.getType(), b.getI64IntegerAttr(32));
+  Value upper = arith::ShRUIOp::create(b, number, shift);
+  return {arith::TruncIOp::create(b, b.getI32Type(), number),
           arith::TruncIOp::create(b, b.getI32Type(), upper)};
 }
 

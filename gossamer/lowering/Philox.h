@@ -19,6 +19,10 @@ using Words = std::array<mlir::Value, 4>;
 /// `seed`, a scalar i64.
 Words philox(mlir::ImplicitLocOpBuilder &b, Words counter, mlir::Value seed);
 
+/// The lower and the upper 32 bits of a scalar i64.
+std::array<mlir::Value, 2> halves(mlir::ImplicitLocOpBuilder &b,
+                                  mlir::Value number);
+
 } // namespace gossamer::lowering
 
 #endif

@@ -113,6 +113,9 @@ bool isExpensive(mlir::Operation *op);
 /// True for ops that are a loop nest of their own.
 bool needsOwnStage(mlir::Operation *op);
 
+/// A sum over all rows that the kernel visits; false for null.
+bool isTotal(mlir::Operation *op);
+
 /// The value whose memory holds `value` in the same row-major order, seen
 /// through reshapes.
 mlir::Value throughReshapes(mlir::Value value);

@@ -379,7 +379,7 @@ LogicalResult Planner::run() {
   placeTables();
   for (Operation &op : body.without_terminator())
     if (residency.isKept(op.getResult(0))) {
-      if (isa<mp::SumRowsOp, mp::ContractRowsOp>(op))
+      if (isTotal(&op))
         placeTotal(&op);
       else
         placeKept(op.getResult(0));

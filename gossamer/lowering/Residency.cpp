@@ -37,8 +37,12 @@ Value lowering::throughReshapes(Value value) {
 }
 
 bool lowering::needsOwnStage(Operation *op) {
-  return isa<mp::ReduceOp, mp::LinearOp, mp::ReduceAxisOp, mp::ConcatOp,
-             mp::SumRowsOp, mp::ContractRowsOp>(op);
+  return isTotal(op) ||
+         isa<mp::ReduceOp, mp::LinearOp, mp::ReduceAxisOp, mp::ConcatOp>(op);
+}
+
+bool lowering::isTotal(Operation *op) {
+  return isa_and_nonnull<mp::SumRowsOp, mp::ContractRowsOp>(op);
 }
 
 static bool isConstant(Operation *op) {

@@ -181,8 +181,7 @@ Status runKernel(const KernelRun &run, ParallelFor &parallel,
                                        : Partition::ofRows(rows);
   Totals totals(run, partition.chunks(), pool);
   if (!totals.ok())
-    return makeError(ErrorCode::OutOfMemory, "no memory for partial sums of ",
-                     totals.bytes(), " bytes");
+    return noMemoryForParts(totals.bytes());
   Chunks chunks(run, partition, totals, scratchBytes, pool);
   parallel.forEach(totals.parts(), chunks);
   if (Status s = chunks.status(); !s.ok())

@@ -32,6 +32,11 @@ int64_t affordableParts(int64_t bytes, int64_t most) {
   return std::clamp(affordable, int64_t(1), std::max<int64_t>(most, 1));
 }
 
+Error noMemoryForParts(int64_t bytes) {
+  return makeError(ErrorCode::OutOfMemory, "no memory for partial sums of ",
+                   bytes, " bytes");
+}
+
 void addParts(DType dtype, const void *parts, int64_t count, int64_t stride,
               int64_t size, void *out, ParallelFor &parallel) {
   if (dtype == DType::F32)

@@ -18,6 +18,8 @@ namespace gossamer {
 /// which happens only where one part is a large matrix.
 int64_t affordableParts(int64_t bytes, int64_t most);
 
+Error noMemoryForParts(int64_t bytes);
+
 /// out[i] = the sum over `count` parts of parts[part * stride + i], for i below
 /// `size`, of F32 or F64.
 void addParts(DType dtype, const void *parts, int64_t count, int64_t stride,

@@ -46,11 +46,6 @@ void sumBlock(const T *rows, int64_t count, int64_t cols, T *partial) {
   }
 }
 
-Status outOfMemory(int64_t bytes) {
-  return makeError(ErrorCode::OutOfMemory, "no memory for partial sums of ",
-                   bytes, " bytes");
-}
-
 template <typename T>
 Status sumRowsOf(DType dtype, const Matrix &table, T *out,
                  ParallelFor &parallel, ScratchPool &pool) {
@@ -59,7 +54,7 @@ Status sumRowsOf(DType dtype, const Matrix &table, T *out,
   int64_t bytes = blocks.count * 2 * cols * int64_t(sizeof(T));
   ScratchPool::Lease lease = pool.lease(size_t(bytes));
   if (bytes && !lease)
-    return outOfMemory(bytes);
+    return noMemoryForParts(bytes);
   T *partials = static_cast<T *>(lease.data());
   const T *rows = static_cast<const T *>(table.data);
   parallel.forEach(blocks.count, [&](int64_t block) {
@@ -80,7 +75,7 @@ Status contractRowsOf(DType dtype, const Matrix &left, const Matrix &right,
   int64_t bytes = blocks.count * size * int64_t(sizeof(T));
   ScratchPool::Lease lease = pool.lease(size_t(bytes));
   if (bytes && !lease)
-    return outOfMemory(bytes);
+    return noMemoryForParts(bytes);
   T *partials = static_cast<T *>(lease.data());
   std::mutex guard;
   Status failure;

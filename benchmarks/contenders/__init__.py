@@ -15,7 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from layers import Workload
+from graphs import EdgeList
+from layers import LAYERS, Workload
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,21 @@ def timed(make: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     start = time.perf_counter()
     made = make(*arguments)
     return made, time.perf_counter() - start
+
+
+def graphs_by_call(
+    work: Workload,
+    make_graph: Callable[[EdgeList], Any],
+    make_blocks: Callable[[tuple[EdgeList, ...]], Any],
+) -> tuple[list[Callable[[], Any]], float]:
+    """What gives the graph of each call, and the seconds of making it beforehand.
+
+    The blocks of a mini-batch are made in the call.
+    """
+    if LAYERS[work.layer].on_blocks:
+        return [lambda blocks=blocks: make_blocks(blocks) for blocks in work.graph.blocks], 0.0
+    graph, seconds = timed(make_graph, work.graph)
+    return [lambda: graph], seconds
 
 
 def direct(work: Workload, runs: Sequence[Callable[[], Tensor]], **rest: Any) -> Runner:

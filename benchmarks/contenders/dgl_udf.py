@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import dgl
 
-from contenders import Runner, timed
+from contenders import Runner, graphs_by_call
 from contenders.models import MODELS, model_of, model_runner
 from graphs import EdgeList
-from layers import LAYERS, Workload
+from layers import Workload
 
 
 def dgl_graph(graph: EdgeList) -> dgl.DGLGraph:
@@ -28,11 +28,8 @@ def dgl_blocks(blocks: tuple[EdgeList, ...]) -> list[dgl.DGLGraph]:
 
 
 def graphs_of(work: Workload) -> tuple[list[Callable[[], object]], float]:
-    """What gives the graph of each call, and the seconds of making it beforehand."""
-    if LAYERS[work.layer].on_blocks:
-        return [lambda blocks=blocks: dgl_blocks(blocks) for blocks in work.graph.blocks], 0.0
-    graph, seconds = timed(dgl_graph, work.graph)
-    return [lambda: graph], seconds
+    """As `graphs_by_call`, in DGL."""
+    return graphs_by_call(work, dgl_graph, dgl_blocks)
 
 
 def build(work: Workload) -> Runner:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contenders import Runner, of_module
-from layers import Workload
+from layers import LAYERS, Workload
 
 
 class GCN(nn.Module):
@@ -178,7 +178,7 @@ def model_runner(
         source, destination = found["attention"].chunk(2, dim=1)
         return {"weight": found["weight"], "src": source, "dst": destination}
 
-    inputs = work.batch_inputs() if work.layer == "sage" else [work.x]
+    inputs = work.batch_inputs() if LAYERS[work.layer].on_blocks else [work.x]
     runs = [
         lambda graph=graph, x=x: call(graph(), x) for graph, x in zip(graphs, inputs, strict=True)
     ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import gossamer as gs
-from contenders import Runner, timed
+from contenders import Runner, graphs_by_call
 from contenders.models import MODELS, model_of, model_runner
 from graphs import EdgeList
-from layers import LAYERS, Workload
+from layers import Workload
 
 
 def our_graph(graph: EdgeList) -> gs.Graph:
@@ -25,14 +25,6 @@ def our_blocks(blocks: tuple[EdgeList, ...]) -> list[gs.Graph]:
         gs.create_block((b.src, b.dst), num_src_nodes=b.num_nodes, num_dst_nodes=b.num_rows)
         for b in blocks
     ]
-
-
-def graphs_of(work: Workload) -> tuple[list[Callable[[], object]], float]:
-    """What gives the graph of each call, and the seconds of making it beforehand."""
-    if LAYERS[work.layer].on_blocks:
-        return [lambda blocks=blocks: our_blocks(blocks) for blocks in work.graph.blocks], 0.0
-    graph, seconds = timed(our_graph, work.graph)
-    return [lambda: graph], seconds
 
 
 def build(work: Workload, graphs: list[Callable[[], object]], seconds: float) -> Runner:
@@ -55,5 +47,10 @@ def on_dgl(work: Workload) -> Runner:
     return build(work, *dgl_udf.graphs_of(work))
 
 
-BUILDERS = dict.fromkeys(MODELS, lambda work: build(work, *graphs_of(work)))
+def on_ours(work: Workload) -> Runner:
+    """On our own graphs."""
+    return build(work, *graphs_by_call(work, our_graph, our_blocks))
+
+
+BUILDERS = dict.fromkeys(MODELS, on_ours)
 ON_DGL = dict.fromkeys(MODELS, on_dgl)

@@ -11,6 +11,7 @@ import gossamer as gs
 from programs import ALL, PAIRS, pair_id
 from programs.harness import COMPILES, compiled, named_outputs
 from programs.library import gossamer_library
+from programs.training import AttentionLayer
 
 pytest_plugins = ["programs.plugin"]
 DTYPE = torch.float64
@@ -78,28 +79,6 @@ def test_the_compiler_makes_the_gradients():
 # --- autograd's ways ------------------------------------------------------------------------------
 
 
-class Attention(torch.nn.Module):
-    """Attention over the mailbox with a learned score."""
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.linear = torch.nn.Linear(width, width, dtype=DTYPE)
-        self.score = torch.nn.Linear(2 * width, 1, bias=False, dtype=DTYPE)
-
-    def message(self, edges):
-        pair = torch.cat([edges.src["h"], edges.dst["h"]], 1)
-        return {"s": torch.tanh(self.score(pair)), "h": edges.src["h"]}
-
-    def reduce(self, nodes):
-        return {"o": (nodes.mailbox["s"].softmax(1) * nodes.mailbox["h"]).sum(1)}
-
-    def forward(self, g, x):
-        with g.local_scope():
-            g.ndata["h"] = self.linear(x)
-            g.update_all(self.message, self.reduce)
-            return g.ndata["o"]
-
-
 def _graph(nodes=12, edges=40, seed=0):
     random = torch.Generator().manual_seed(seed)
     ends = torch.randint(nodes, (2, edges), generator=random)
@@ -108,7 +87,7 @@ def _graph(nodes=12, edges=40, seed=0):
 
 def _pair(width=3):
     torch.manual_seed(0)
-    model = Attention(width)
+    model = AttentionLayer(width).to(DTYPE)
     return model, gs.compile(copy.deepcopy(model), fallback="error")
 
 

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from gossamer import native
 from gossamer.capture.trace_guard import guard_number, guarded
+from gossamer.capture.whole_arguments import rebuilt
 from gossamer.errors import GraphError
 from gossamer.frame import Frame
 from gossamer.graph import Graph
-from gossamer.on_tensors import node_counts
+from gossamer.on_tensors import graph_of
 from gossamer.schema import RelationEnds, Schema
 from gossamer.structure import Csr, Structure
 from gossamer.traced_graph import TracedStructure
@@ -94,26 +95,22 @@ def _parts(graph: Graph) -> tuple:
     )
     kinds = [(each.homogeneous, each.is_block) for each in graph._structures]
     idtype = "int32" if graph._structures[0].src.dtype == torch.int32 else "int64"
-    arrays = [[*_in_csr(each), *_out_csr(each)] for each in graph._structures]
+    arrays = [
+        [
+            *_csr(each, "in_csr", each.dst, each.src, each.num_dst, each.num_src),
+            *_csr(each, "out_csr", each.src, each.dst, each.num_src, each.num_dst),
+        ]
+        for each in graph._structures
+    ]
     frames = [*graph._node_frames, *graph._edge_frames]
     return names, kinds, idtype, arrays, [_columns(frame) for frame in frames]
 
 
-def _in_csr(structure: Structure) -> Csr:
-    found = structure._cache.get("in_csr")
+def _csr(structure: Structure, name: str, *ends: Any) -> Csr:
+    """As `Structure.in_csr` and `out_csr`, without the lock, which dynamo does not trace."""
+    found = structure._cache.get(name)
     if found is None:
-        ends = structure.dst, structure.src, structure.num_dst, structure.num_src
-        found = Csr(*torch.ops.gossamer.coo_to_csr(*ends))
-        structure._cache["in_csr"] = found
-    return found
-
-
-def _out_csr(structure: Structure) -> Csr:
-    found = structure._cache.get("out_csr")
-    if found is None:
-        ends = structure.src, structure.dst, structure.num_src, structure.num_dst
-        found = Csr(*torch.ops.gossamer.coo_to_csr(*ends))
-        structure._cache["out_csr"] = found
+        found = structure._cache[name] = Csr(*torch.ops.gossamer.coo_to_csr(*ends))
     return found
 
 
@@ -150,8 +147,13 @@ def _run(number: int, function: Callable, parts: list, args: list, kwargs: dict)
 
     graphs = [_graph(*part) for part in parts]
     frames = [[*graph._node_frames, *graph._edge_frames] for graph in graphs]
-    args = tuple(_leave(arg, graphs) for arg in args)
-    kwargs = {name: _leave(arg, graphs) for name, arg in kwargs.items()}
+
+    def leave(value: Any) -> Any:
+        is_graph = type(value) is str and value.startswith(_GRAPH)
+        return graphs[int(value.removeprefix(_GRAPH))] if is_graph else value
+
+    args = tuple(rebuilt(arg, leave) for arg in args)
+    kwargs = rebuilt(kwargs, leave)
     result = call_regions(guarded(number).session, function, args, kwargs)
     _refuse_graphs(result)
     given = [part[-1] for part in parts]
@@ -169,22 +171,7 @@ def _graph(names: tuple, kinds: list, idtype: str, arrays: list, columns: list) 
         TracedStructure(tensors, _DTYPES[idtype], homogeneous=homogeneous, is_block=block)
         for tensors, (homogeneous, block) in zip(arrays, kinds, strict=True)
     ]
-    rows = node_counts(schema, structures) + [each.num_edges for each in structures]
-    frames = [
-        Frame(count, "nodes" if i < len(ntypes) else "edges", columns=dict(each))
-        for i, (count, each) in enumerate(zip(rows, columns, strict=True))
-    ]
-    return Graph(schema, structures, frames[: len(ntypes)], frames[len(ntypes) :])
-
-
-def _leave(value: Any, graphs: list[Graph]) -> Any:
-    if type(value) is str and value.startswith(_GRAPH):
-        return graphs[int(value.removeprefix(_GRAPH))]
-    if type(value) in (list, tuple):
-        return type(value)([_leave(item, graphs) for item in value])
-    if type(value) is dict:
-        return {name: _leave(item, graphs) for name, item in value.items()}
-    return value
+    return graph_of(schema, structures, columns)
 
 
 def _changed(frame: Frame, before: dict[str, Tensor]) -> dict[str, Tensor]:

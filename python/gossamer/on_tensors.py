@@ -6,6 +6,7 @@ for them: each graph among the arguments is replaced by its index arrays and fie
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from gossamer.borrow import from_dgl, is_dgl_graph
 from gossamer.errors import GraphError
 from gossamer.frame import Frame
 from gossamer.graph import Graph
+from gossamer.schema import Schema
 from gossamer.traced_graph import ARRAYS, TracedStructure, arrays_of
 
 
@@ -248,21 +250,29 @@ class _GraphForm(_Form):
             structures.append(
                 TracedStructure(arrays, self._idtype, homogeneous=homogeneous, is_block=is_block)
             )
-        rows = node_counts(self._schema, structures) + [each.num_edges for each in structures]
-        frames = []
-        for count, (kind, fields) in zip(rows, self._fields, strict=True):
-            columns = {field: left.pop() for field in fields}
-            frames.append(Frame(count, kind, structures[0].device, columns))
-        nodes = len(self._schema.ntypes)
-        return Graph(self._schema, structures, frames[:nodes], frames[nodes:])
+        columns = [{field: left.pop() for field in fields} for _, fields in self._fields]
+        return graph_of(self._schema, structures, columns)
 
 
-def node_counts(schema: Any, structures: list[TracedStructure]) -> list[int]:
-    """Number of nodes of each type, known from a relation that it takes part in.
+def graph_of(
+    schema: Schema, structures: list[TracedStructure], columns: Sequence[Mapping[str, Tensor]]
+) -> Graph:
+    """A graph of these relations, with the fields of each node type, then of each relation.
 
     Raises:
-        GraphError: a type without relations.
+        GraphError: a node type without relations.
     """
+    rows = _node_counts(schema, structures) + [each.num_edges for each in structures]
+    device, nodes = structures[0].device, len(schema.ntypes)
+    frames = [
+        Frame(count, "nodes" if i < nodes else "edges", device, dict(each))
+        for i, (count, each) in enumerate(zip(rows, columns, strict=True))
+    ]
+    return Graph(schema, structures, frames[:nodes], frames[nodes:])
+
+
+def _node_counts(schema: Schema, structures: list[TracedStructure]) -> list[int]:
+    """Number of nodes of each type, known from a relation that it takes part in."""
     counts: list[int | None] = [None] * len(schema.ntypes)
     for ends, structure in zip(schema.relations, structures, strict=True):
         counts[ends.src] = structure.num_src

@@ -113,31 +113,9 @@ class CodeFacts:
 
 
 #: Names that code which asks for the type or the text of a value uses.
-_INSPECTIONS = frozenset(
-    [
-        "isinstance",
-        "issubclass",
-        "type",
-        "hasattr",
-        "callable",
-        "str",
-        "repr",
-        "format",
-        "ascii",
-        "bytes",
-        "hash",
-        "id",
-        "vars",
-        "dir",
-        "__class__",
-        "__dict__",
-        "__name__",
-        "__str__",
-        "__repr__",
-        "__format__",
-        "__hash__",
-        "singledispatch",
-    ]
+_INSPECTIONS = words(
+    "isinstance issubclass type hasattr callable str repr format ascii bytes hash id vars dir "
+    "__class__ __dict__ __name__ __str__ __repr__ __format__ __hash__ singledispatch"
 )
 
 

@@ -218,12 +218,16 @@ class Session:
 
         return Whole(self)
 
-    def reach(self, function: Callable) -> tuple[Reached, Witness | None]:
-        """What a function reaches, and what tells cheaply that it still does.
+    def reach(self, function: Callable) -> Reached:
+        """What a function reaches.
 
         Raises:
             CannotSnapshot: something that no key can hold.
         """
+        return _reach((function,))
+
+    def reach_witnessed(self, function: Callable) -> tuple[Reached, Witness | None]:
+        """As `reach`, and what tells cheaply that the function still reaches that."""
         snap, witness = witnessed(function)
         return _combined((snap,)), witness
 

@@ -53,7 +53,7 @@ class TraceGuard(OpaqueBase):
                 neither parameter nor buffer, which torch would keep as a constant.
         """
         try:
-            reached, _ = self.session.reach(self.root)
+            reached = self.session.reach(self.root)
         except CannotSnapshot as error:
             place = error.file, error.line
             raise self._unsupported(error.reason, error.remedy or "", *place) from error

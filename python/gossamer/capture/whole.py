@@ -66,10 +66,9 @@ class _Site:
     renewals: int = 0
 
     def renew(self, witness: Witness | None, reached: Reached, plans: list[WholePlan]) -> None:
-        """Remember what a walk found, unless that changes all the time."""
+        """Remember what a walk found."""
         self.renewals += 1
-        worth = witness is not None and self.renewals < _MAX_RENEWALS
-        self.last = _Last(witness, reached, plans) if worth else None
+        self.last = None if witness is None else _Last(witness, reached, plans)
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ class Whole:
                 if plan.fits(arguments):
                     return self._ready(plan, arguments, last.reached)
         try:
-            reached, witness = self._session.reach(function)
+            reached, witness = self._reach(site, function)
         except CannotSnapshot as error:
             return self._refuse(site, f"{error.file}:{error.line}: {error.reason}")
         key = (reached.key, tuple(value.hex() for value in reached.floats.values()))
@@ -200,6 +199,12 @@ class Whole:
             site.plans.setdefault(key, []).append(plan)
             self._plans += 1
         return self._ready(plan, arguments, reached)
+
+    def _reach(self, site: _Site, function: Callable) -> tuple[Reached, Witness | None]:
+        """What a function reaches, with a witness unless that changes all the time."""
+        if site.renewals < _MAX_RENEWALS:
+            return self._session.reach_witnessed(function)
+        return self._session.reach(function), None
 
     def _ready(self, plan: WholePlan, arguments: Arguments, reached: Reached) -> Ready:
         self.mode, self.reason = "whole", "forward makes results and fields, nothing else"

@@ -52,6 +52,7 @@ class WholePlan:
         structures = [arguments.structure(number) for number in self._relations]
         self._plan = Plan(self.dag(names), session, structures, required=True)
         self._reads = _reads(self._plan.emitted)
+        self._num_seeds = trace.call.num_seeds
         self._detached = self._without_gradient(arguments, reached)
         self._result = self._builder(trace.result)
 
@@ -75,7 +76,7 @@ class WholePlan:
     def run(self, arguments: Arguments, reached: Reached) -> Any:
         """The results; fields are written to the graphs."""
         structures = [arguments.structure(number) for number in self._relations]
-        arguments.seeds = [draw_seed() for _ in range(self._trace.call.num_seeds)]
+        arguments.seeds = [draw_seed() for _ in range(self._num_seeds)]
         tensors = [read(arguments, reached) for read in self._reads]
         outputs = run_tensors(self._plan, structures, tensors)
         for number in self._detached:

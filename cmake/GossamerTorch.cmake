@@ -1,5 +1,5 @@
 # torch's headers and libtorch_cpu, of the torch that Python imports. Only the
-# stable ABI may be used, so a build runs with every torch since 2.10.
+# stable ABI may be used, so a build runs with every torch since 2.11.
 #
 #   gossamer_use_torch(gossamer_torch)
 
@@ -22,9 +22,9 @@ find_library(GOSSAMER_TORCH_CPU torch_cpu
 add_library(gossamer_torch_api INTERFACE)
 target_include_directories(gossamer_torch_api SYSTEM INTERFACE
   "${GOSSAMER_TORCH_DIR}/include" "${GOSSAMER_TORCH_DIR}/include/torch/csrc/api/include")
-# The oldest torch whose stable ABI we may call: 2.10.
+# The oldest torch whose stable ABI we may call: 2.11.
 target_compile_definitions(gossamer_torch_api INTERFACE
-  "TORCH_TARGET_VERSION=((2ULL << 56) | (10ULL << 48))")
+  "TORCH_TARGET_VERSION=((2ULL << 56) | (11ULL << 48))")
 target_link_libraries(gossamer_torch_api INTERFACE "${GOSSAMER_TORCH_CPU}")
 
 # Compiles a target against torch's stable ABI. The path of libtorch_cpu is not

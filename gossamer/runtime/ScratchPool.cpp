@@ -96,15 +96,17 @@ size_t ScratchPool::keptBytes() const {
   return keptSize;
 }
 
-void ScratchPool::trim() {
+size_t ScratchPool::trim() {
   std::vector<Block> all;
+  size_t bytes;
   {
     std::lock_guard lock(guard);
     all.swap(kept);
-    keptSize = 0;
+    bytes = std::exchange(keptSize, 0);
   }
   for (Block &block : all)
     std::free(block.data);
+  return bytes;
 }
 
 } // namespace gossamer

@@ -1,4 +1,4 @@
-// Memory for temporaries and kernel scratch, kept between calls.
+// Memory for temporaries, large outputs and kernel scratch, kept between calls.
 //
 // A page that the system hands out fresh costs as much as the kernel that
 // fills it, so blocks are reused, and large ones lie on huge pages. Contents
@@ -63,8 +63,8 @@ public:
 
   size_t keptBytes() const;
 
-  /// Gives everything kept back to the system.
-  void trim();
+  /// Gives everything kept back to the system; how many bytes it was.
+  size_t trim();
 
 private:
   using Block = Lease::Block;

@@ -30,6 +30,10 @@
 // gossamer::program_info(program) -> int[]
 //   1 if the index arrays are int64, else 0; then for each graph argument 1 if
 //   in-edges are read, 1 if out-edges are read
+//
+// gossamer::release_memory() -> int
+//   Gives the memory that is kept for later calls back to the system; how many
+//   bytes it was.
 
 #include "gossamer/program/Serialize.h"
 #include "gossamer/runtime/CsrGraph.h"
@@ -51,8 +55,9 @@ namespace {
 constexpr size_t kArraysPerGraph = 6;
 constexpr size_t kSizesPerGraph = 5;
 
+/// Never destroyed: tensors may still return memory while the process ends.
 ScratchPool &pool() {
-  static ScratchPool scratch;
+  static ScratchPool &scratch = *new ScratchPool;
   return scratch;
 }
 
@@ -159,7 +164,7 @@ std::vector<Tensor> runOn(const Executor &executor,
     views.push_back(check(viewOf(inputs[i], "input " + std::to_string(i))));
   TorchFor parallel;
   TorchGemm gemm(pool());
-  TensorOutputs outputs(executor.program().outputs.size());
+  TensorOutputs outputs(executor.program().outputs.size(), pool());
   check(executor.run(graphs, views, {parallel, gemm, outputs, pool()}));
   return outputs.take();
 }
@@ -251,11 +256,14 @@ std::vector<int64_t> programInfo(Tensor program) {
   return info;
 }
 
+int64_t releaseMemory() { return int64_t(pool().trim()); }
+
 // A fragment: Python adds operators to the same namespace.
 STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
   m.def("coo_to_csr(Tensor rows, Tensor cols, SymInt num_rows, SymInt num_cols)"
         " -> (Tensor offsets, Tensor neighbors, Tensor edge_ids)");
   m.def("max_degree(Tensor offsets) -> int");
+  m.def("release_memory() -> int");
   m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
         " -> Tensor[]");
   m.def("run_traced(Tensor program, int[] results, Tensor[] graph,"
@@ -271,6 +279,10 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("run_traced", TORCH_BOX(&runTraced));
   m.impl("program_results", TORCH_BOX(&programResults));
   m.impl("program_info", TORCH_BOX(&programInfo));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(gossamer, CompositeExplicitAutograd, m) {
+  m.impl("release_memory", TORCH_BOX(&releaseMemory));
 }
 
 } // namespace

@@ -17,20 +17,26 @@ using torch::stable::Tensor;
 
 namespace {
 
-int32_t torchDType(DType dtype) {
+ScalarType scalarType(DType dtype) {
   switch (dtype) {
   case DType::F32:
-    return aoti_torch_dtype_float32();
+    return ScalarType::Float;
   case DType::F64:
-    return aoti_torch_dtype_float64();
+    return ScalarType::Double;
   case DType::I32:
-    return aoti_torch_dtype_int32();
+    return ScalarType::Int;
   case DType::I64:
-    return aoti_torch_dtype_int64();
+    return ScalarType::Long;
   case DType::Bool:
-    return aoti_torch_dtype_bool();
+    return ScalarType::Bool;
   }
-  return -1;
+  return ScalarType::Undefined;
+}
+
+/// The number that torch's C interface has for it.
+int32_t torchDType(DType dtype) {
+  return torch::stable::detail::to<int32_t>(
+      torch::stable::detail::from(scalarType(dtype)));
 }
 
 /// Nobody frees the data through the tensor.
@@ -48,7 +54,31 @@ Tensor borrowed(DType dtype, const Matrix &matrix) {
 /// wrap three tensors.
 constexpr int64_t kSmallProduct = 16384;
 
-constexpr int64_t kHugeOutput = int64_t(4) << 20;
+/// Outputs of so many bytes are leased. Smaller ones cost torch's allocator no
+/// page faults.
+constexpr int64_t kLeasedOutput = int64_t(4) << 20;
+
+std::vector<int64_t> denseStrides(std::span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= std::max<int64_t>(shape[axis], 1);
+  }
+  return strides;
+}
+
+/// A tensor on a block of the pool, which gets it back with the last view.
+Tensor leasedTensor(DType dtype, std::span<const int64_t> shape,
+                    ScratchPool::Lease lease) {
+  std::vector<int64_t> strides = denseStrides(shape);
+  void *data = lease.data();
+  return torch::stable::from_blob(
+      data, {shape.data(), shape.size()}, {strides.data(), strides.size()},
+      torch::stable::Device(torch::headeronly::DeviceType::CPU),
+      scalarType(dtype),
+      [lease = std::move(lease)](void *) mutable { lease.end(); });
+}
 
 } // namespace
 
@@ -90,12 +120,7 @@ Status TorchGemm::multiply(DType dtype, const Matrix &a, const Matrix &b,
 }
 
 Tensor emptyTensor(DType dtype, std::span<const int64_t> shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t stride = 1;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = stride;
-    stride *= std::max<int64_t>(shape[axis], 1);
-  }
+  std::vector<int64_t> strides = denseStrides(shape);
   AtenTensorHandle handle;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
       int64_t(shape.size()), shape.data(), strides.data(), torchDType(dtype),
@@ -105,17 +130,21 @@ Tensor emptyTensor(DType dtype, std::span<const int64_t> shape) {
 
 Result<void *> TensorOutputs::allocate(size_t index, DType dtype,
                                        std::span<const int64_t> shape) {
+  int64_t bytes = elementBytes(dtype);
+  for (int64_t extent : shape)
+    bytes *= extent;
   try {
-    tensors[index] = emptyTensor(dtype, shape);
+    ScratchPool::Lease lease;
+    if (bytes >= kLeasedOutput)
+      lease = pool.lease(size_t(bytes));
+    // torch's own message when there is no memory.
+    tensors[index] = lease ? leasedTensor(dtype, shape, std::move(lease))
+                           : emptyTensor(dtype, shape);
   } catch (const std::exception &failure) {
     return makeError(ErrorCode::OutOfMemory, "cannot make output ", index, ": ",
                      failure.what());
   }
-  void *data = tensors[index].data_ptr();
-  int64_t bytes = tensors[index].numel() * elementBytes(dtype);
-  if (bytes >= kHugeOutput)
-    adviseHugePages(data, size_t(bytes));
-  return data;
+  return tensors[index].data_ptr();
 }
 
 Result<TensorView> viewOf(const Tensor &tensor, const std::string &what) {

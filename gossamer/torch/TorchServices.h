@@ -37,10 +37,12 @@ private:
   PlainGemm plain;
 };
 
-/// Fresh tensors, large ones on huge pages.
+/// Fresh tensors. Large ones lie on blocks of the pool and return them when
+/// torch frees them, on any thread; the pool must outlive them.
 class TensorOutputs final : public Allocator {
 public:
-  explicit TensorOutputs(size_t count) : tensors(count) {}
+  TensorOutputs(size_t count, ScratchPool &scratch)
+      : tensors(count), pool(scratch) {}
 
   Result<void *> allocate(size_t index, DType dtype,
                           std::span<const int64_t> shape) override;
@@ -49,6 +51,7 @@ public:
 
 private:
   std::vector<torch::stable::Tensor> tensors;
+  ScratchPool &pool;
 };
 
 /// A new CPU tensor with arbitrary contents.

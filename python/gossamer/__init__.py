@@ -30,6 +30,7 @@ _LAZY = {
     "OnTensors": "gossamer.on_tensors",
     "compile": "gossamer.compiled",
     "explain": "gossamer.report",
+    "release_memory": "gossamer.native",
     "symbolic_trace": "gossamer.fx",
     "warmup": "gossamer.compiled",
 }
@@ -68,6 +69,7 @@ __all__ = [
     "function",
     "graph",
     "heterograph",
+    "release_memory",
     "reverse",
     "symbolic_trace",
     "unbatch",

@@ -94,6 +94,7 @@ def ops() -> Any:
     - ``program_results(program) -> list[int]``: for each output the numbers of its dtype, row set
       and graph as in ``Program.h``, how many feature axes it has, and their sizes.
     - ``program_info(program) -> list[int]``: see :func:`program_info`.
+    - ``release_memory() -> int``: see :func:`release_memory`.
 
     Raises:
         ImportError: the library is missing, or does not fit this torch.
@@ -114,6 +115,19 @@ def program_info(program: Tensor) -> ProgramInfo:
     return ProgramInfo(bool(wide), tuple(GraphNeeds(bool(i), bool(o)) for i, o in pairs))
 
 
+def release_memory() -> int:
+    """Give the memory that is kept for later calls back to the system; the number of bytes.
+
+    Temporaries, and outputs of 4 MiB and more once they are freed, are kept for the next call: at
+    most 512 MiB in the process. Tensors that are alive are not concerned; such an output cannot
+    grow in place (``resize_``), like a tensor from NumPy. Modelled on ``torch.cuda.empty_cache``.
+
+    Raises:
+        ImportError: as :func:`ops`.
+    """
+    return ops().release_memory()
+
+
 @functools.cache
 def _load() -> Any:
     path = library_path("gossamer_torch")
@@ -122,7 +136,7 @@ def _load() -> Any:
     except OSError as error:
         raise ImportError(
             f"{path} could not be loaded with torch {torch.__version__}; Gossamer needs torch "
-            f"2.10 or later: {error}"
+            f"2.11 or later: {error}"
         ) from error
     torch.library.register_fake("gossamer::coo_to_csr", _fake_coo_to_csr)
     torch.library.register_fake("gossamer::run_traced", _fake_run_traced)

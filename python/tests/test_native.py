@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
+import gossamer as gs
 from gossamer import native
 from program_bytes import Gemm, HandMade, Kernel, Rows, Value, View
 
@@ -241,6 +244,57 @@ def test_outputs_are_fresh(ops, code):
     first, second = ops.run(program, graph.arrays, inputs[:1], graph.sizes)
     assert torch.equal(first, inputs[0])
     assert len({t.data_ptr() for t in (first, second, inputs[0])}) == 3
+
+
+def doubled_rows(rows: int) -> Tensor:
+    """An output of ``rows`` rows from a compiled call: 256 bytes each."""
+
+    def double(nodes):
+        return {"y": nodes.data["h"] * 2}
+
+    graph = gs.graph(([], []), num_nodes=rows)
+    graph.ndata["h"] = torch.ones(rows, WIDTH)
+    gs.compile(lambda g: g.apply_nodes(double), fallback="error")(graph)
+    return graph.ndata.pop("y")
+
+
+LARGE = 1 << 15  # rows: 8 MiB
+
+
+def test_memory_of_large_outputs_is_reused():
+    gs.release_memory()
+    first = doubled_rows(LARGE)
+    address, part = first.data_ptr(), first[7:9]
+    del first
+    second = doubled_rows(LARGE)
+    assert second.data_ptr() != address, "a view is alive"
+    assert torch.equal(part, torch.full((2, WIDTH), 2.0))
+    del part
+    assert doubled_rows(LARGE).data_ptr() == address
+    assert second.eq(2).all()
+
+
+def test_kept_memory_is_released_on_request():
+    gs.release_memory()
+    alive, dead = doubled_rows(LARGE), doubled_rows(LARGE)
+    del dead
+    assert gs.release_memory() >= LARGE * 256
+    assert gs.release_memory() == 0
+    assert alive.eq(2).all()
+
+
+def test_large_outputs_are_ordinary_tensors(tmp_path):
+    output = doubled_rows(LARGE)
+    expected = output.clone()
+    torch.save(output, tmp_path / "output.pt")
+    assert torch.equal(torch.load(tmp_path / "output.pt"), expected)
+    assert torch.equal(pickle.loads(pickle.dumps(output)), expected)
+    assert torch.equal(torch.from_numpy(output.numpy()), expected)
+    thread = threading.Thread(target=output.share_memory_)
+    thread.start()
+    thread.join()
+    assert output.is_shared()
+    assert torch.equal(output, expected)
 
 
 def test_two_python_threads_share_a_program(ops, code):

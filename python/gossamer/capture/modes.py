@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import composite, draws
+from . import composite, draws, views
 from .recorder import Recorder
 
 
@@ -88,7 +88,7 @@ class ApiMode(TorchFunctionMode):
         if func in _ASKS_AUTOGRAD:
             raise recorder.refuse("autograd's state is read or changed", "do so outside")
         args, kwargs = recorder.without_data(args), recorder.without_data(kwargs)
-        record = draws.FUNCTIONS.get(func)
+        record = draws.FUNCTIONS.get(func) or views.TABLE.get(func)
         # Under autocast torch's own dispatch decides the dtypes, below this mode.
         if record is None and not torch.is_autocast_enabled("cpu"):
             record = composite.TABLE.get(func)

@@ -1,8 +1,9 @@
 """Python calls that matter in capture although torch never sees them.
 
 While a function is captured, `print`, `input` and custom autograd functions are refused in the
-capturing thread, and `math` and `numpy` functions of an unknown degree or scalar give an unknown
-number, as they do with a known one. Other threads get the original functions.
+capturing thread; `math` and `numpy` functions of an unknown degree or scalar give an unknown
+number, as they do with a known one, and so does `len` of what has an unknown number of rows. Other
+threads get the original functions.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._sympy import functions as sympy_functions
+
+from gossamer.udf import EdgeBatch, NodeBatch
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -46,6 +49,20 @@ def _math_function(name: str, original: Callable) -> Callable:
         if isinstance(value, _Symbolic) and not args:
             return _log1p(value) if name == "log1p" else _symbolic(name, value)
         return original(value, *args)
+
+    return function
+
+
+def _length(original: Callable, thread: int) -> Callable:
+    """`len`, which makes a plain int of whatever `__len__` returns."""
+
+    def function(value: Any, /) -> Any:
+        if threading.get_ident() == thread:
+            if isinstance(value, torch.Tensor) and value.dim():
+                return value.shape[0]
+            if isinstance(value, (EdgeBatch, NodeBatch)):
+                return value.batch_size()
+        return original(value)
 
     return function
 
@@ -84,6 +101,7 @@ def watch_python(recorder: Recorder) -> Iterator[None]:
 
     for name in ("print", "input"):
         replace(builtins, name, _refused(recorder, name, getattr(builtins, name), thread))
+    replace(builtins, "len", _length(len, thread))
     for name in (*_FUNCTIONS, "log1p"):
         replace(math, name, _math_function(name, getattr(math, name)))
         method = _log1p if name == "log1p" else (lambda self, name=name: _symbolic(name, self))

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -19,11 +19,11 @@ import measure
 import startup
 from bars import verdicts
 from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, product, star
-from contenders import CONTENDERS, OURS
+from contenders import ABLATIONS, CONTENDERS, OURS
 from graphs import GRAPHS
 from layers import HEADS, LAYERS
 from pictures import draw
-from tables import bars_table, case_text, scaling_table
+from tables import ablations_table, bars_table, case_text, scaling_table
 
 # Contenders whose memory the bars speak of.
 WEIGHED = (OURS, "dgl")
@@ -104,6 +104,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--thp", action="store_true", help="also with torch's huge pages")
     parser.add_argument("--scaling", action="store_true", help="10^5 to 10^7 edges; only that")
     parser.add_argument("--startup", action="store_true", help="small graphs, first calls; only")
+    parser.add_argument("--ablations", action="store_true", help="each pass left out; only that")
     parser.add_argument("--write-docs", action="store_true", help="docs/performance.md; only that")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -156,6 +157,15 @@ def measure_cases(record: dict, options: argparse.Namespace) -> bool:
     return differing
 
 
+def measure_ablations(record: dict, options: argparse.Namespace) -> None:
+    """Puts what each optional pass of the compiler brings into the record."""
+    plan = replace(plan_of(options), contenders=[OURS, *ABLATIONS], weighed=[])
+    for case in product(options.layers, options.modes, [BASE_GRAPH], [BASE_FEATURES]):
+        record["ablations"] = add(record.get("ablations", []), run_case(case, plan))
+        save(record, options.output)
+    print(f"\n{ablations_table(record['ablations'])}", flush=True)
+
+
 def measure_scaling(record: dict, options: argparse.Namespace) -> None:
     """Puts the sum over neighbours into the record."""
     command = [sys.executable, Path(__file__).with_name("scaling.py"), str(options.threads)]
@@ -191,7 +201,9 @@ def main() -> int:
         record["startup"] = startup.probes()
     if options.scaling:
         measure_scaling(record, options)
-    if not (options.startup or options.scaling):
+    if options.ablations:
+        measure_ablations(record, options)
+    if not (options.startup or options.scaling or options.ablations):
         differing = measure_cases(record, options)
     save(record, output)
     pictures = draw(record, output.parent)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from cases import Case
-from contenders import CONTENDERS, Runner, timed
+from contenders import Runner, contender, timed
 from graphs import GRAPHS
 from layers import cotangents, reference_of, workload
 from roofline import least_ms
@@ -122,7 +122,7 @@ def references(case: Case) -> tuple[Output, dict[str, float]]:
 def prepare(case: Case, name: str, expected: Output, bounds: Mapping[str, float]):
     """The first call of a contender, compared: its row so far and, unless it is out, its step."""
     work = workload(case.layer, GRAPHS[case.graph](), case.features, case.training)
-    builder = CONTENDERS[name].builders().get(case.layer)
+    builder = contender(name).builders().get(case.layer)
     if builder is None:
         return Row(name, problem="not expressible"), None
     try:
@@ -140,7 +140,7 @@ def prepare(case: Case, name: str, expected: Output, bounds: Mapping[str, float]
         worst = max(wrong, key=row.errors.get)
         return replace(row, problem=f"differs: {worst} by {row.errors[worst]:.1e}"), None
     # What compiles in its first call has not shown yet what a call takes.
-    if seconds > SLOW_S and not CONTENDERS[name].by_size:
+    if seconds > SLOW_S and not contender(name).by_size:
         found_ms = 1e3 * seconds
         return replace(row, median_ms=found_ms, all_ms=(found_ms,), once=True), None
     return row, step
@@ -190,21 +190,21 @@ def measure(case: Case, names: list[str], rounds: int, limit_s: float) -> dict[s
 # --- memory --------------------------------------------------------------------------------------
 
 
-def peak_memory(case: Case, contender: str) -> float | None:
+def peak_memory(case: Case, name: str) -> float | None:
     """Megabytes that one call adds to this process at its peak; None where it can't be measured.
 
     The call is the first one of its size, so memory kept from earlier calls does not hide any. The
     graph's index arrays and compiled code are no part of it: a narrow call on the same graph and a
     call on a tiny graph make them before.
     """
-    graph = GRAPHS[case.graph]()
+    graph, chosen = GRAPHS[case.graph](), contender(name)
     tiny = "tiny-sampled" if case.graph.endswith("sampled") else "tiny"
-    builder = CONTENDERS[contender].builders()[case.layer]
+    builder = chosen.builders()[case.layer]
 
     def steps(graph: object, features: int) -> Callable[[], object]:
         return stepper(builder(workload(case.layer, graph, features, case.training)), case)
 
-    if CONTENDERS[contender].by_size:
+    if chosen.by_size:
         step = steps(graph, case.features)
         step()
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bars import Verdict
 from cases import Case
-from contenders import CONTENDERS, OURS
+from contenders import ABLATIONS, CONTENDERS, OURS
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -84,3 +84,18 @@ def scaling_row(row: Mapping) -> list[str]:
     times = [number(row[key], 2) for key in ("ms", "bound_ms", "gather_ms")]
     ratio = f"{row['ms'] / row['bound_ms']:.2f}x"
     return [row["graph"], f"{row['edges']:,}", str(row["features"]), *times, ratio]
+
+
+def ablations_table(entries: Sequence[Mapping]) -> str:
+    """How many times longer each case takes without each optional pass."""
+    head = ["case", "ms", *(found.title for found in ABLATIONS.values())]
+    return markdown(head, map(ablations_row, entries))
+
+
+def ablations_row(entry: Mapping) -> list[str]:
+    """The cells of one case."""
+    case = Case(**entry["case"])
+    times = {row["contender"]: row["median_ms"] for row in entry["rows"]}
+    own = times[OURS]
+    ratios = ("-" if times[n] is None else f"{times[n] / own:.2f}x" for n in ABLATIONS)
+    return [f"{case.layer} {case.mode}", number(own), *ratios]

@@ -6,6 +6,7 @@ that returns a `Runner`; a layer that is missing there can't be said with its me
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import time
@@ -51,6 +52,7 @@ class Contender:
         requires: the package that must be installed.
         table: the name of its table of builders.
         by_size: it compiles for one size, so only a call of that size warms it up.
+        without: an optional pass of Gossamer's compiler that is left out.
     """
 
     title: str
@@ -58,6 +60,7 @@ class Contender:
     requires: str
     table: str = "BUILDERS"
     by_size: bool = False
+    without: str = ""
 
     @property
     def installed(self) -> bool:
@@ -66,7 +69,13 @@ class Contender:
 
     def builders(self) -> Mapping[str, Builder]:
         """What it can run; imports the packages it needs."""
-        return getattr(importlib.import_module(f"contenders.{self.module}"), self.table)
+        table = getattr(importlib.import_module(f"contenders.{self.module}"), self.table)
+        if not self.without:
+            return table
+        return {
+            layer: functools.partial(build, without=(self.without,))
+            for layer, build in table.items()
+        }
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -85,6 +94,24 @@ CONTENDERS: dict[str, Contender] = {
     "gossamer": Contender("Gossamer", "ours", "gossamer"),
 }
 OURS = "gossamer"
+# Each optional pass left out in turn, to see what it brings; `gossamer/passes/Pipeline.h` has them.
+OPTIONAL_PASSES = (
+    "save",
+    "split-linear",
+    "hoist-before-gather",
+    "commute-linear",
+    "factor-from-sum",
+    "sink-behind-gather",
+)
+ABLATIONS: dict[str, Contender] = {
+    f"without-{name}": Contender(f"without {name}", "ours", "gossamer", without=name)
+    for name in OPTIONAL_PASSES
+}
+
+
+def contender(name: str) -> Contender:
+    """By its name in either table."""
+    return CONTENDERS.get(name) or ABLATIONS[name]
 
 
 def timed(make: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:

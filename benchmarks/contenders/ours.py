@@ -7,6 +7,8 @@ from collections.abc import Callable
 import gossamer as gs
 from contenders import Runner, graphs_by_call
 from contenders.models import MODELS, model_of, model_runner
+from gossamer.capture.session import Options
+from gossamer.compiled import CompiledModule
 from graphs import EdgeList
 from layers import Workload
 
@@ -27,10 +29,15 @@ def our_blocks(blocks: tuple[EdgeList, ...]) -> list[gs.Graph]:
     ]
 
 
-def build(work: Workload, graphs: list[Callable[[], object]], seconds: float) -> Runner:
-    """Any layer that is written as UDFs."""
+def build(
+    work: Workload,
+    graphs: list[Callable[[], object]],
+    seconds: float,
+    without: tuple[str, ...] = (),
+) -> Runner:
+    """Any layer that is written as UDFs; `without` some optional passes of the compiler."""
     model = model_of(work)
-    fast = gs.compile(model, fallback="error")
+    fast = CompiledModule(model, Options(fallback="error", without=without))
 
     def check() -> None:
         report = gs.explain(fast)
@@ -47,9 +54,9 @@ def on_dgl(work: Workload) -> Runner:
     return build(work, *dgl_udf.graphs_of(work))
 
 
-def on_ours(work: Workload) -> Runner:
+def on_ours(work: Workload, without: tuple[str, ...] = ()) -> Runner:
     """On our own graphs."""
-    return build(work, *graphs_by_call(work, our_graph, our_blocks))
+    return build(work, *graphs_by_call(work, our_graph, our_blocks), without)
 
 
 BUILDERS = dict.fromkeys(MODELS, on_ours)

@@ -14,7 +14,7 @@ import bars
 import docs
 import tables
 from cases import Case, star
-from contenders import CONTENDERS
+from contenders import ABLATIONS, CONTENDERS
 from graphs import GRAPHS
 from layers import LAYERS, workload
 from measure import Row, allowed, errors_of, prepare, references, relative_error
@@ -152,3 +152,20 @@ def test_the_page_holds_bars_cases_and_pictures(tmp_path):
         (tmp_path / f"performance-{mode}.png").exists() for mode in ("inference", "training")
     )
     assert "performance-training.png" in page
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_pass_can_be_left_out(name):
+    case = tiny("gat", "training")
+    row, _ = prepare(case, name, *references(case))
+    assert row.problem is None
+
+
+def test_ablations_show_how_many_times_longer_it_takes():
+    times = {"gossamer": 10.0} | dict.fromkeys(ABLATIONS, 10.0) | {"without-split-linear": 25.0}
+    shown = entry("gat", "inference", times, {})
+    shown["rows"].append(vars(Row("without-save", problem="differs")))
+    line = tables.ablations_table([shown]).splitlines()[-1]
+    assert line.count("2.50x") == 1
+    assert line.count("1.00x") == len(ABLATIONS) - 2
+    assert line.count(" - ") == 1

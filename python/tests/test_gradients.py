@@ -102,6 +102,30 @@ def test_gradcheck_and_gradgradcheck():
     assert torch.autograd.gradgradcheck(lambda x: fast(g, x), (x,))
 
 
+def test_gradients_of_gradients_where_one_field_is_computed_from_another():
+    """The gradient of the features ends at them; it does not come again through their scores."""
+
+    def scored(g, x):
+        with g.local_scope():
+            g.ndata["h"], g.ndata["s"] = x, x.sum(1, keepdim=True)
+            g.update_all(
+                lambda edges: {"h": edges.src["h"], "s": edges.src["s"] * edges.dst["s"]},
+                lambda nodes: {"o": (nodes.mailbox["s"].softmax(1) * nodes.mailbox["h"]).sum(1)},
+            )
+            return g.ndata["o"]
+
+    found = []
+    fast = gs.compile(scored, fallback="error")
+    for layer in (scored, fast, fast):
+        x = _rows().requires_grad_()
+        out = layer(_graph(), x).square().sum()
+        (force,) = torch.autograd.grad(out, x, create_graph=True)
+        found.append((force, *torch.autograd.grad(force.square().sum(), x)))
+    for mine in found[1:]:
+        for actual, right in zip(mine, found[0], strict=True):
+            _assert_close(actual, right)
+
+
 def test_only_what_requires_a_gradient_is_computed():
     _, fast = _pair()
     for parameter in fast.parameters():

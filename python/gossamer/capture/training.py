@@ -97,9 +97,12 @@ class PlanFunction(torch.autograd.Function):
 def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):
     """Gradients by torch's autograd, through the captured calls as torch operators."""
     twice = torch.is_grad_enabled()
-    if not twice:
-        tensors = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
     with torch.enable_grad():
+        # Aliases, because one argument may be computed from another (scores of the features): the
+        # gradient of the features has to end at them, not to come in again through the scores.
+        tensors = [
+            t.view_as(t) if twice else t.detach().requires_grad_(t.requires_grad) for t in tensors
+        ]
         outputs = ctx.plan.interpret(ctx.structures, tensors)
     needed = ctx.needs_input_grad[2:]
     wanted = [tensor for tensor, need in zip(tensors, needed, strict=True) if need]

@@ -53,6 +53,45 @@ def test_several_losses_of_one_forward():
     assert_trains_alike(body)
 
 
+class SumAndNorm(nn.Module):
+    """Two results of one reducer; the slope of the norm is infinite at zero."""
+
+    def forward(self, g, x):
+        def reduce(nodes):
+            messages = nodes.mailbox["m"]
+            return {"sum": messages.sum(1), "norm": messages.square().sum(1).sqrt()}
+
+        with g.local_scope():
+            g.ndata["x"] = x
+            g.update_all(lambda edges: {"m": edges.src["x"]}, reduce)
+            return g.ndata["sum"], g.ndata["norm"]
+
+
+def test_a_result_without_a_gradient_does_not_spoil_others():
+    """It has no gradient in eager code, either: not one of zeros, which times infinity are NaN."""
+    x = X.clone().requires_grad_()
+    with torch.no_grad():
+        x[:, 0] = 0.0  # norms of 0
+    fast = gs.compile(SumAndNorm(), fallback="error")
+    g = gs.graph(([0, 1, 1, 2, 3], [1, 0, 2, 1, 3]), num_nodes=len(x))
+
+    def gradient(model, wanted):
+        results = model(g, x)
+        (grad,) = torch.autograd.grad(sum(results[number].sum() for number in wanted), x)
+        return grad
+
+    found = {}
+    for step, wanted in enumerate([(0,), (0,), (0, 1), (1,), (0,), (0, 1)]):
+        grad, expected = gradient(fast, wanted), gradient(SumAndNorm(), wanted)
+        assert torch.equal(grad.isfinite(), expected.isfinite())
+        assert_close(grad.nan_to_num(7.0, 7.0, 7.0), expected.nan_to_num(7.0, 7.0, 7.0))
+        if step > 0:  # a whole program by now; the same bits, whatever the step before saved
+            assert torch.equal(found.setdefault(wanted, grad).isfinite(), grad.isfinite())
+            assert torch.equal(found[wanted].nan_to_num(7.0), grad.nan_to_num(7.0))
+    assert found[0,].isfinite().all()
+    assert not found[0, 1].isfinite().all()
+
+
 def test_one_layer_twice_and_shared_parameters():
     def tied(model):
         loss_of(model).backward()

@@ -14,9 +14,12 @@ from gossamer.capture.call import Dag
 from gossamer.capture.session import ProgramRecord, Session
 from gossamer.capture.training import PlanFunction, Training, dependencies
 from gossamer.emit import emit
+from gossamer.emit.ir import detached, text
 from gossamer.errors import CompileError
 from gossamer.report import Compilation, Fallback
 from gossamer.structure import Structure
+
+Numbers = tuple[int, ...]
 
 
 class Plan:
@@ -37,8 +40,9 @@ class Plan:
     ) -> None:
         self._required = required
         self._session = session
-        self._trainings: dict[tuple[int, ...], Training | None] = {}
-        self._without_gradient: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._trainings: dict[tuple[Numbers, Numbers], Training | None] = {}
+        self._unused: dict[Numbers, Numbers] = {}
+        self._without_gradient: dict[Numbers, Numbers] = {}
         self._arguments_of: dict[tuple[bool, ...], frozenset[int]] = {}
         self.dag = dag
         self.emitted = emit(dag)
@@ -53,7 +57,7 @@ class Plan:
         """For each result, the arguments through which a gradient can flow to it."""
         return dependencies(self.emitted.function)
 
-    def without_gradient(self, wrt: tuple[int, ...]) -> tuple[int, ...]:
+    def without_gradient(self, wrt: Numbers) -> Numbers:
         """The results through which no gradient of the arguments ``wrt`` flows."""
         if wrt not in self._without_gradient:
             self._without_gradient[wrt] = tuple(
@@ -71,26 +75,46 @@ class Plan:
             )
         return self._arguments_of[given]
 
-    def training(self, wrt: tuple[int, ...], structures: Sequence[Structure]) -> Training | None:
-        """The programs for gradients of the arguments ``wrt``; None when torch takes them."""
+    def expected_training(self, wrt: Numbers, structures: Sequence[Structure]) -> Training | None:
+        """`training` for the results that the last backward had gradients of; first for all."""
+        return self.training(wrt, self._unused.get(wrt, ()), structures)
+
+    def expect(self, training: Training) -> None:
+        """Have the next forward save what this backward needs."""
+        self._unused[training.wrt] = training.unused
+
+    def training(
+        self, wrt: Numbers, unused: Numbers, structures: Sequence[Structure]
+    ) -> Training | None:
+        """The programs for gradients of the arguments ``wrt``; None when torch takes them.
+
+        The results ``unused`` have no gradient. That is not a gradient of zeros: the slope of what
+        nobody uses may be infinite, and 0 times it is no 0.
+        """
         if self.program is None:
             return None
-        if wrt not in self._trainings:
-            forward = self._compile(structures, "forward", wrt)
-            backward = forward and self._compile(structures, "backward", wrt)
-            self._trainings[wrt] = Training(forward, backward, wrt) if backward else None
-        return self._trainings[wrt]
+        key = (wrt, unused)
+        if key not in self._trainings:
+            forward = self._compile(structures, "forward", wrt, unused)
+            backward = forward and self._compile(structures, "backward", wrt, unused)
+            self._trainings[key] = Training(forward, backward, wrt, unused) if backward else None
+        return self._trainings[key]
 
     def _compile(
-        self, structures: Sequence[Structure], differentiate: str = "", wrt: tuple[int, ...] = ()
+        self,
+        structures: Sequence[Structure],
+        differentiate: str = "",
+        wrt: Numbers = (),
+        unused: Numbers = (),
     ) -> programs.Program | None:
         chosen = self._session.options
         options = programs.CompileOptions(
             chosen.numerics, chosen.target, differentiate, wrt, chosen.without
         )
         wide = any(structure.wide_index for structure in structures)
+        code = text(detached(self.emitted.function, unused)) if unused else self.emitted.text
         try:
-            program = programs.program_for(self.emitted.text, options, wide)
+            program = programs.program_for(code, options, wide)
         except CompileError as error:
             if self._required:
                 raise
@@ -100,13 +124,15 @@ class Plan:
             remedy = "nothing: torch operators do it, more slowly"
             self._session.refuse(Fallback(*place, error.reason, remedy, kinds))
             return None
-        self._record(program, "kernel")
+        self._record(program, "kernel", unused)
         return program
 
-    def _record(self, program: programs.Program | None, path: str) -> None:
+    def _record(self, program: programs.Program | None, path: str, unused: Numbers = ()) -> None:
         session = self._session
         calls = tuple(step.call.kind for step in self.dag.steps)
         reason = "first program" if not session.programs else "another function or feature shape"
+        if unused:
+            reason = "gradients of some results only"
         differentiate = program.options.differentiate if program is not None else ""
         entry = {"": "forward", "forward": "training forward"}.get(differentiate, "backward")
         seconds = program.seconds if program is not None else 0.0
@@ -119,8 +145,9 @@ class Plan:
             for node in step.call.graph.nodes
             if node.meta.get("loc")
         )
-        text = self.emitted.text
-        record = ProgramRecord(program or _TorchProgram(text), compilation, lines, path)
+        record = ProgramRecord(
+            program or _TorchProgram(self.emitted.text), compilation, lines, path
+        )
         with session.lock:
             if all(known.identity != record.identity for known in session.programs):
                 session.programs.append(record)

@@ -27,12 +27,14 @@ class Training:
     """The programs of a plan for gradients of the arguments ``wrt``.
 
     forward: results, then saved rows. backward: arguments, saved rows and gradients of the floating
-    point results in; gradients of ``wrt`` out.
+    point results in, of which those of the results ``unused`` are not read; gradients of ``wrt``
+    out.
     """
 
     forward: Program
     backward: Program
     wrt: tuple[int, ...]
+    unused: tuple[int, ...]
 
 
 def dependencies(function: Function) -> list[frozenset[int]]:
@@ -53,7 +55,7 @@ class PlanFunction(torch.autograd.Function):
     def forward(ctx, plan: Plan, structures: Sequence[Structure], *tensors: Tensor):
         """Run the forward program and keep what the backward needs."""
         wrt = tuple(i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed)
-        training = plan.training(wrt, structures)
+        training = plan.expected_training(wrt, structures)
         saved: list[Tensor] = []
         if training is None:
             outputs = plan.execute(structures, tensors)
@@ -83,15 +85,32 @@ class PlanFunction(torch.autograd.Function):
         elif ctx.training is None or torch.is_grad_enabled():
             found = _interpreted(ctx, tensors, grads)
         else:
-            given = [
-                torch.zeros(shape, dtype=dtype) if grad is None else grad
-                for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
-                if dtype.is_floating_point
-            ]
-            inputs = [*tensors, *saved, *given]
-            found = iter(ctx.training.backward.run(ctx.structures, inputs))
+            found = _compiled(ctx, tensors, saved, grads)
         given = [next(found) if need else None for need in needed]
         return (None, None, *(g if number in flows else None for number, g in enumerate(given)))
+
+
+def _compiled(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor], grads):
+    """Gradients by the backward program of those results that have one.
+
+    The forward saved for the results that had a gradient the last time. Where these are others,
+    the forward program of the right pair runs again, so that the bits are the same either way.
+    """
+    plan, training = ctx.plan, ctx.training
+    fixed = plan.without_gradient(training.wrt)
+    unused = tuple(n for n, grad in enumerate(grads) if grad is None and n not in fixed)
+    if unused != training.unused:
+        training = plan.training(training.wrt, unused, ctx.structures)
+        if training is None:
+            return _interpreted(ctx, tensors, grads)
+        saved = training.forward.run(ctx.structures, tensors)[len(grads) :]
+        plan.expect(training)
+    given = [
+        torch.empty(shape, dtype=dtype) if grad is None else grad
+        for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
+        if dtype.is_floating_point
+    ]
+    return iter(training.backward.run(ctx.structures, [*tensors, *saved, *given]))
 
 
 def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):

@@ -130,7 +130,7 @@ class WholePlan:
             return []
         # What the compiler cannot differentiate is found now, while region mode is still a choice.
         wrt = tuple(number for number, flag in enumerate(flags) if flag)
-        self._plan.training(wrt, [arguments.structure(number) for number in self._relations])
+        self._plan.training(wrt, (), [arguments.structure(number) for number in self._relations])
         depend = _dependent(self._plan.emitted, flags)
         floating = [type.is_float for type in self._plan.emitted.types]
         return [

@@ -7,7 +7,7 @@ in order and print. `gossamer/ir/MpOps.td` documents the operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,17 @@ class Builder:
                 needed.update(id(operand) for operand in op.operands)
         arguments = [a for a in self.arguments.values() if id(a) in needed]
         return Function(tuple(arguments), tuple(reversed(ops)), tuple(results), num_graphs)
+
+
+def detached(function: Function, results: Collection[int]) -> Function:
+    """The function, where no gradient flows from the results of these numbers."""
+    returned, ops = list(function.results), list(function.ops)
+    for number in results:
+        value = returned[number]
+        op = Op(DETACH, (value,), {}, value.op.place if value.op else (None, 0))
+        returned[number] = op.result = Value(value.type, op)
+        ops.append(op)
+    return Function(function.arguments, tuple(ops), tuple(returned), function.num_graphs)
 
 
 def _hashable(attrs: dict[str, Any]) -> tuple:

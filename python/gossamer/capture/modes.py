@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import composite, draws, views
+from . import composite, decompose, draws, views
 from .recorder import Recorder
 
 
@@ -91,7 +91,7 @@ class ApiMode(TorchFunctionMode):
         record = draws.FUNCTIONS.get(func) or views.TABLE.get(func)
         # Under autocast torch's own dispatch decides the dtypes, below this mode.
         if record is None and not torch.is_autocast_enabled("cpu"):
-            record = composite.TABLE.get(func)
+            record = composite.TABLE.get(func) or decompose.TABLE.get(func)
         if record is not None:
             result = record(recorder, *args, **kwargs)
             if result is not None:

@@ -37,6 +37,8 @@ _TORCH = str(Path(torch.__file__).parent)
 _PACKAGE = str(Path(__file__).parents[1])
 _STDLIB = sysconfig.get_paths()["stdlib"]
 _MAX_CONSTANT = 256
+#: Torch raises in the backward; a kernel's would be 0.
+_WITHOUT_DERIVATIVE = (aten.floor_divide, aten.floor_divide_)
 
 
 def is_library(file: str) -> bool:
@@ -308,6 +310,17 @@ class Recorder:
             )
         if func in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims):
             self._check_squeeze(args)
+        if func.overloadpacket in _WITHOUT_DERIVATIVE and any(map(self._may_have_gradient, args)):
+            raise self.refuse(
+                f"torch has no derivative of {func}",
+                'detach() the operands, or use torch.div(x, y, rounding_mode="floor")',
+            )
+
+    def _may_have_gradient(self, value: Any) -> bool:
+        if not (isinstance(value, Tensor) and value.is_floating_point() and self.grad):
+            return False
+        node = self.node_of(value)
+        return not node.meta.get("detached") and node.target is not aten.detach.default
 
     def _check_squeeze(self, args: tuple) -> None:
         shape = args[0].shape

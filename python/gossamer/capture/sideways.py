@@ -1,16 +1,19 @@
 """Python calls that matter in capture although torch never sees them.
 
-While a function is captured, `print`, `input` and custom autograd functions are refused in the
-capturing thread; `math` and `numpy` functions of an unknown degree or scalar give an unknown
-number, as they do with a known one, and so does `len` of what has an unknown number of rows. Other
-threads get the original functions.
+While a function is captured, `print` and `input` of the user's code and custom autograd functions
+are refused in the capturing thread; what torch logs there of a question that it can't answer is
+dropped, as the report gives the reason; `math` and `numpy` functions of an unknown degree or scalar
+give an unknown number, as they do with a known one, and so does `len` of what has an unknown number
+of rows. Other threads get the original functions.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
+import logging
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,8 @@ import torch
 from torch.utils._sympy import functions as sympy_functions
 
 from gossamer.udf import EdgeBatch, NodeBatch
+
+from .recorder import is_library
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -32,6 +37,9 @@ _FUNCTIONS = {
     "log": sympy_functions.OpaqueUnaryFn_log,
     "log2": sympy_functions.OpaqueUnaryFn_log2,
 }
+
+#: What speaks of shapes in torch.
+_SHAPE_LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 
 
 def _symbolic(name: str, value: Any) -> torch.SymFloat:
@@ -69,7 +77,7 @@ def _length(original: Callable, thread: int) -> Callable:
 
 def _refused(recorder: Recorder, name: str, original: Callable, thread: int) -> Callable:
     def function(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
+        if threading.get_ident() != thread or is_library(sys._getframe(1).f_code.co_filename):
             return original(*args, **kwargs)
         raise recorder.refuse(
             f"{name}() would run at capture only", "print outside of the function"
@@ -87,6 +95,23 @@ def _refused_apply(recorder: Recorder, thread: int) -> Callable:
         raise recorder.refuse(f"{cls.__name__} has a gradient of its own", "use torch operators")
 
     return apply
+
+
+@contextlib.contextmanager
+def _quiet(thread: int) -> Iterator[None]:
+    """Drop what the capturing thread logs about shapes: torch would print it with a traceback."""
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    loggers = [logging.getLogger(name) for name in _SHAPE_LOGGERS]
+    for logger in loggers:
+        logger.addFilter(others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 @contextlib.contextmanager
@@ -109,7 +134,8 @@ def watch_python(recorder: Recorder) -> Iterator[None]:
             replace(owner, name, method)
     replace(torch.autograd.Function, "apply", classmethod(_refused_apply(recorder, thread)))
     try:
-        yield
+        with _quiet(thread):
+            yield
     finally:
         for owner, name, value in reversed(changes):
             if value is None:

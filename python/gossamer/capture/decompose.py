@@ -1,0 +1,98 @@
+"""Torch functions recorded as the functions that they consist of.
+
+Torch has them as one operator, or cuts them by sizes as plain numbers, which rows are not.
+
+A rule returns None when it does not apply; torch then sees the call, and raises its own errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from . import composite
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+
+def _linear(recorder: Recorder, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+    rule = composite.TABLE[torch.nn.functional.linear]
+    return rule(recorder, rows, weight, bias)
+
+
+def _gates(recorder: Recorder, x: Tensor, h: Tensor, parameters: tuple) -> tuple | None:
+    """What a recurrent cell makes of its input and of its state before the gates act."""
+    weight_x, weight_h, bias_x, bias_h = (*parameters, *(None, None)[len(parameters) - 2 :])
+    if x.dim() != 2 or h.dim() != 2 or not composite.same_size(x.shape[0], h.shape[0]):
+        return None
+    pair = _linear(recorder, x, weight_x, bias_x), _linear(recorder, h, weight_h, bias_h)
+    return None if any(part is None for part in pair) else pair
+
+
+def _gru_cell(recorder: Recorder, input: Tensor, hx: Tensor, *parameters: Tensor | None):
+    """torch.nn.GRUCell: h' = n + z (h - n), n = tanh(x_n + r h_n); r, z sigmoids."""
+    gates = _gates(recorder, input, hx, parameters)
+    if gates is None:
+        return None
+    size = hx.shape[1]
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = (part.split(size, dim=1) for part in gates)
+    reset, update = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+    new = torch.tanh(x_n + reset * h_n)
+    return (hx - new) * update + new
+
+
+def _lstm_cell(recorder: Recorder, input: Tensor, hx: Sequence[Tensor], *parameters: Tensor | None):
+    """torch.nn.LSTMCell: c' = f c + i g, h' = o tanh(c'); i, f, o sigmoids, g a tanh."""
+    hidden, cell = hx
+    gates = _gates(recorder, input, hidden, parameters)
+    if gates is None or not composite.same_shape(hidden.shape, cell.shape):
+        return None
+    let_in, forget, new, out = (gates[0] + gates[1]).split(hidden.shape[1], dim=1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(let_in) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(cell), cell
+
+
+def _weight_norm(recorder: Recorder, v: Tensor, g: Tensor, dim: int = 0):
+    """g v / |v|, the norm over all axes but `dim`; over all axes where that is -1."""
+    axes = [axis for axis in range(v.dim()) if dim == -1 or axis != dim % v.dim()]
+    return v * (g / torch.linalg.vector_norm(v, 2, axes, keepdim=dim != -1))
+
+
+def _vdot(recorder: Recorder, a: Tensor, b: Tensor):
+    return None if a.is_complex() or b.is_complex() else torch.dot(a, b)
+
+
+def _pad(recorder: Recorder, input: Tensor, pad: Sequence[int], mode: str = "constant", value=None):
+    """Numbers around features; torch asks whether there is any row."""
+    axes = len(pad) // 2
+    plain = all(type(count) is int and count >= 0 for count in pad)
+    sizes = input.shape[input.dim() - axes :]
+    if mode != "constant" or not plain or not all(type(size) is int for size in sizes):
+        return None
+    result = input
+    for axis in range(axes):
+        sides = [_around(result, -1 - axis, count, value or 0) for count in pad[2 * axis :][:2]]
+        parts = [*sides[0], result, *sides[1]]
+        result = torch.cat(parts, dim=-1 - axis)
+    return result
+
+
+def _around(rows: Tensor, axis: int, count: int, value: float) -> list[Tensor]:
+    shape = list(rows.shape)
+    shape[axis] = count
+    return [rows.new_full(shape, value)] if count else []
+
+
+#: torch function -> rule
+TABLE = {
+    torch.gru_cell: _gru_cell,
+    torch.lstm_cell: _lstm_cell,
+    torch._weight_norm: _weight_norm,
+    torch.vdot: _vdot,
+    Tensor.vdot: _vdot,
+    torch.nn.functional.pad: _pad,
+}

@@ -1,0 +1,157 @@
+"""Torch functions that compile as what they consist of: cells, norms of weights, padding, `//`."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrizations
+
+import gossamer as gs
+from programs.measure import assert_outputs
+from programs.twins import BY_NAME, H, assert_twins, call, copy_h, mail_sum, make_graph, once
+from programs.twins import parameters as numbered
+
+
+class Layer(nn.Module):
+    """`part` acts on the messages (E, 3), or on the sums of nodes (N, 3) with `on_nodes`."""
+
+    def __init__(self, part, on_nodes=False):
+        super().__init__()
+        self.part, self.on_nodes = part, on_nodes
+
+    def message(self, edges):
+        h = edges.src["h"]
+        return {"m": h if self.on_nodes else self.part(h, edges.dst["h"])}
+
+    def forward(self, g, h):
+        total = once(self.message, mail_sum)(g, h)
+        return self.part(total, h) if self.on_nodes else total
+
+
+class Cell(nn.Module):
+    def __init__(self, kind, bias):
+        super().__init__()
+        self.cell = numbered({"gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](3, 3, bias=bias))
+        self.pair = kind == "lstm"
+
+    def forward(self, x, state):
+        if not self.pair:
+            return self.cell(x, state)
+        return torch.cat(self.cell(x, (state, state * 0.5)), dim=1)
+
+
+class Normed(nn.Module):
+    def __init__(self, norm, **named):
+        super().__init__()
+        self.linear = norm(numbered(nn.Linear(3, 4)), **named).double()
+
+    def forward(self, x, _):
+        return self.linear(x)
+
+
+class Padded(nn.Module):
+    def forward(self, x, y):
+        thick = torch.stack([x, y], dim=1)
+        return F.pad(F.pad(thick, (1, 0, 0, 2), value=0.5).flatten(1), [0, 1])
+
+
+def assert_compiled(model):
+    """Outputs and gradients of eager, in region and in whole mode, nothing falls back."""
+    report = assert_twins(model, H, fallback="error")
+    assert report.mode == "whole", report.mode_reason
+    fast = gs.compile(model, backend="torch", fallback="error")
+    for case in (BY_NAME["multi_edges"], BY_NAME["one_node_loop"], BY_NAME["power_law"]):
+        found = []
+        for each in (model, fast):
+            x = torch.linspace(-1, 1, 3 * case.num_src, dtype=torch.float64).view(-1, 3)
+            x.requires_grad_()
+            out = each(make_graph(case), x)
+            wanted = [x, *model.parameters()]
+            found.append([out, *torch.autograd.grad((out**3).sum(), wanted, allow_unused=True)])
+        for expected, actual in zip(*found, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_recurrent_cells(kind, bias):
+    assert_compiled(Layer(Cell(kind, bias), on_nodes=bias))
+
+
+@pytest.mark.parametrize("dim", [0, 1, None], ids=str)
+def test_weight_norm(dim):
+    assert_compiled(Layer(Normed(parametrizations.weight_norm, dim=dim)))
+
+
+def test_spectral_norm():
+    """In eval; in training each call changes buffers, so it runs eagerly."""
+    torch.manual_seed(0)
+    model = Layer(Normed(parametrizations.spectral_norm)).eval()
+    assert_compiled(model)
+    report = assert_twins(model.train(), H)
+    assert report.mode == "region"
+    assert any("in place" in fallback.reason for fallback in report.fallbacks)
+
+
+def test_padding():
+    assert_compiled(Layer(Padded()))
+
+
+FLOORS = {
+    "number": lambda x: x // 0.3,
+    "tensor": lambda x: torch.floor_divide(x, x.abs() + 0.3),
+}
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_floor_division_has_no_derivative(name):
+    """Torch raises in the backward, and so does compiled code; without gradients it compiles."""
+    floor = FLOORS[name]
+    layer = once(lambda edges: {"m": floor(edges.src["h"]) + edges.src["h"]}, mail_sum)
+    assert_twins(layer, H, fallback="error")
+    fast = gs.compile(layer)
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gs.FallbackWarning)
+            out = fast(make_graph(), H.clone().requires_grad_())
+        with pytest.raises(RuntimeError, match="floor_divide is not implemented"):
+            out.sum().backward()
+    assert "no derivative" in gs.explain(fast).fallbacks[0].reason
+
+
+def test_floor_division_without_gradient():
+    layer = once(lambda edges: {"m": edges.src["h"].detach() // 0.3 * edges.src["h"]}, mail_sum)
+    fast = gs.compile(layer, fallback="error")
+    grads = []
+    for each in (layer, fast, fast):
+        x = H.clone().requires_grad_()
+        each(make_graph(), x).sum().backward()
+        grads.append(x.grad)
+    torch.testing.assert_close(grads[1], grads[0])
+    torch.testing.assert_close(grads[2], grads[0])
+
+
+def test_nothing_is_printed_of_what_does_not_compile(capfd, caplog):
+    """Torch logs failing shapes with a traceback; the report says it with the user's line."""
+
+    def layer(g, h):
+        first = once(copy_h, mail_sum)(g, h)
+        return F.pad(first, (0, 0, 0, 1))[:-1] + F.pad(first, (1, 1), mode="circular")[:, 1:-1]
+
+    def mismatched(nodes):
+        return {"o": torch.cat([nodes.mailbox["m"].sum(1), torch.ones(7, 2)], 1)}
+
+    assert_outputs(call(gs.compile(layer), make_graph(), H), call(layer, make_graph(), H))
+    fast = gs.compile(layer)
+    for _ in range(3):
+        call(fast, make_graph(), H)
+    assert gs.explain(fast).mode == "region"
+    with pytest.raises(RuntimeError):
+        call(gs.compile(once(copy_h, mismatched)), make_graph(), H)
+    assert capfd.readouterr() == ("", "")
+    assert not [each for each in caplog.records if each.levelno > logging.DEBUG]

@@ -1,13 +1,16 @@
-"""Records: a graph call to capture, what capture makes of it, and a sequence of captured calls."""
+"""Records: a graph call to capture, what becomes of it, and a sequence of captured calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, fx
+
+if TYPE_CHECKING:
+    from gossamer.emit.ir import Function
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class InputSpec:
     kind "scalar": run-time scalar `index`, a Python float.
     kind "seed": of the random numbers of a graph call, number `index` of those that draw.
 
-    Of a whole forward (`CapturedForward`), whose rows are those of the placeholder's shape:
+    Of a whole forward (`ForwardRecording`), whose rows are those of the placeholder's shape:
 
     kind "argument": tensor `index` among the arguments.
     kind "field": field `name` of frame `index` among those of all graphs.
@@ -99,12 +102,18 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """A field that a captured call makes; `rows` is "node", "dst" or "edge"."""
+    """A field that a captured call makes; `rows`: "node", "dst", "edge", or of a forward "rows"."""
 
-    node: fx.Node
     rows: str
     shape: tuple[int, ...]
     dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class RecordedOutput(OutputSpec):
+    """A field with the node that makes it."""
+
+    node: fx.Node
 
 
 @dataclass(frozen=True)
@@ -135,45 +144,21 @@ class Symbols:
 
 
 @dataclass(frozen=True)
-class CapturedCall:
-    """A graph call as a graph of ATen and graph operators.
+class Recording:
+    """A graph call as a graph of ATen and graph operators: what capture makes, and emit reads.
 
     Attributes:
         graph: placeholders stand for `inputs`, in order. `node.meta` has "val" (`Meta`) and "loc".
-        outputs: fields that the call writes to nodes (update_all, apply_nodes) or edges
-            (apply_edges).
-        side_writes: edge fields that a message function assigned to `edges.data`; they persist.
-        lifted: the lifted tensors read are at these indices of the call's list.
-        asks_ids: a function computes with ids of nodes or edges.
+        outputs, side_writes: as in `CapturedCall`.
     """
 
     kind: str
     graph: fx.Graph
     inputs: tuple[InputSpec, ...]
-    outputs: dict[str, OutputSpec]
-    side_writes: dict[str, OutputSpec]
+    outputs: dict[str, RecordedOutput]
+    side_writes: dict[str, RecordedOutput]
     homogeneous: bool
     symbols: Symbols
-    asks_ids: bool = field(default=False, kw_only=True)
-
-    @property
-    def draws_at(self) -> tuple[str, int] | None:
-        """Where the functions draw their first random number, if any."""
-        placeholders = self.graph.find_nodes(op="placeholder")
-        for node, spec in zip(placeholders, self.inputs, strict=True):
-            if spec.kind == "seed":
-                return next(iter(node.users)).meta["loc"]
-        return None
-
-    @property
-    def num_seeds(self) -> int:
-        """How many seeds the call takes: of a whole forward, one for each graph call that draws."""
-        return 1 + max((i.index for i in self.inputs if i.kind == "seed"), default=-1)
-
-    @property
-    def reads(self) -> tuple[tuple[str, str], ...]:
-        """(frame, field) of each column that the call reads."""
-        return tuple((i.frame, i.name) for i in self.inputs if i.kind == "column")
 
 
 @dataclass(frozen=True)
@@ -189,7 +174,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class CapturedForward(CapturedCall):
+class ForwardRecording(Recording):
     """A whole forward as one call of kind "forward".
 
     Attributes:
@@ -199,6 +184,56 @@ class CapturedForward(CapturedCall):
     """
 
     relations: tuple[Ends, ...]
+
+
+@dataclass(frozen=True)
+class CapturedCall:
+    """A graph call as IR: all that is kept of its capture, in the process and on the disk.
+
+    Attributes:
+        function: the code. Keys of its arguments are positions in `inputs`; its results are the
+            fields of `outputs` and of those `side_writes` that have another name, in this order.
+        outputs: fields that the call writes to nodes (update_all, apply_nodes) or edges
+            (apply_edges).
+        side_writes: edge fields that a message function assigned to `edges.data`; they persist.
+        draws_at: file and line of the first random number, if there is one.
+        places: every (file, line) of the user's code in it, in order of execution.
+        relations: of a whole forward, the number of the relation behind each graph argument.
+    """
+
+    kind: str
+    function: Function
+    inputs: tuple[InputSpec, ...]
+    outputs: dict[str, OutputSpec]
+    side_writes: dict[str, OutputSpec]
+    draws_at: tuple[str, int] | None
+    places: tuple[tuple[str, int], ...]
+    relations: tuple[int, ...] = (0,)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the function's results."""
+        return (*self.outputs, *(name for name in self.side_writes if name not in self.outputs))
+
+    @property
+    def asks_ids(self) -> bool:
+        """Whether a function computes with ids of nodes or edges."""
+        return any(self.inputs[each.key].kind == "ids" for each in self.function.arguments)
+
+    @property
+    def num_seeds(self) -> int:
+        """How many seeds the call takes: of a whole forward, one for each graph call that draws."""
+        return 1 + max((i.index for i in self.inputs if i.kind == "seed"), default=-1)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where the call's code begins."""
+        return self.places[0] if self.places else ("<unknown>", 0)
+
+    @property
+    def reads(self) -> tuple[tuple[str, str], ...]:
+        """(frame, field) of each column that the call reads."""
+        return tuple((i.frame, i.name) for i in self.inputs if i.kind == "column")
 
 
 @dataclass(frozen=True)
@@ -236,5 +271,5 @@ class Dag:
 
 def single_call(call: CapturedCall) -> Dag:
     """The sequence of one call that returns everything; keys are the call's InputSpecs."""
-    fields = (*call.outputs, *(f for f in call.side_writes if f not in call.outputs))
-    return Dag((Step(call, 0, call.inputs),), tuple((0, f) for f in fields))
+    outputs = tuple((0, name) for name in call.fields)
+    return Dag((Step(call, 0, call.inputs),), outputs, len(call.relations))

@@ -139,12 +139,7 @@ class Plan:
         cached = program.cached if program is not None else False
         mode = "whole" if self._required else "region"
         compilation = Compilation(reason, calls, seconds, cached, entry, mode)
-        lines = frozenset(
-            node.meta["loc"]
-            for step in self.dag.steps
-            for node in step.call.graph.nodes
-            if node.meta.get("loc")
-        )
+        lines = frozenset(place for step in self.dag.steps for place in step.call.places)
         record = ProgramRecord(
             program or _TorchProgram(self.emitted.text), compilation, lines, path
         )

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gossamer import dgl_bridge
 from gossamer.borrow import from_dgl, is_dgl_graph
-from gossamer.capture.call import CapturedCall, ColumnSpec, Dag, InputSpec, Produced, Step
+from gossamer.capture.call import ColumnSpec, Dag, InputSpec, Produced, Step
 from gossamer.capture.draws import draw_seed
 from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
@@ -194,7 +194,7 @@ class Region:
             return captured
         if captured.call.asks_ids and _has_original_ids(relation):
             reason = "ids are asked for on a graph that holds those of another graph"
-            place = _place_of(captured.call)
+            place = captured.call.place
             return Fallback(*place, reason, "read them from a field of your own", kind)
         sources = [_source(spec, relation, captured) for spec in captured.call.inputs]
         versions = [version_of(source) for source in sources]
@@ -308,7 +308,9 @@ def _with_zeros(call: RecordedCall, frame: Frame) -> RecordedCall | Fallback:
     for field in call.captured.call.outputs:
         if frame.initializers.get(field) is not zeros:
             reason = f"field {field!r} has an initializer of its own"
-            return Fallback(*_first_place(call), reason, "use the default, zeros", "update_all")
+            return Fallback(
+                *call.captured.call.place, reason, "use the default, zeros", "update_all"
+            )
     return call
 
 
@@ -387,17 +389,6 @@ def _has_original_ids(relation: Relation) -> bool:
     return any("_ID" in frame for frame in (relation.src, relation.dst, relation.edges))
 
 
-def _first_place(call: RecordedCall) -> tuple[str, int]:
-    return _place_of(call.captured.call)
-
-
-def _place_of(call: CapturedCall) -> tuple[str, int]:
-    for node in call.graph.nodes:
-        if node.meta.get("loc"):
-            return node.meta["loc"]
-    return ("<unknown>", 0)
-
-
 def version_of(source: Tensor | DeferredColumn) -> int | None:
     """The in-place counter of a tensor; inference tensors have none."""
     tensor = source if isinstance(source, Tensor) else source.tensor
@@ -409,7 +400,7 @@ def _check_fresh(call: RecordedCall) -> None:
         call.sources, call.versions, call.captured.call.inputs, strict=True
     ):
         if version is not None and version_of(source) != version:
-            file, line = _first_place(call)
+            file, line = call.captured.call.place
             what = f"field {spec.name!r}" if spec.kind == "column" else "a tensor"
             raise StaleFieldError(
                 f"{file}:{line}: this edge field is computed when first read, but {what} that it "

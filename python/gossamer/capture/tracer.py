@@ -13,7 +13,6 @@ import functools
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -29,9 +28,9 @@ from .call import (
     Functions,
     GraphCall,
     InputSpec,
-    OutputSpec,
+    RecordedOutput,
+    Recording,
     Symbols,
-    single_call,
 )
 from .composite import same_size
 from .errors import UntraceableError
@@ -51,7 +50,7 @@ def trace_call(call: GraphCall) -> CapturedCall:
         UntraceableError: with file, line, reason and remedy; the call must run eagerly, and any
             error of the functions themselves shows there as eager code shows it.
     """
-    from gossamer.emit import emit
+    from gossamer.emit.captured import captured
 
     with TRACING:
         recorder = Recorder(call.lifted, call.rng)
@@ -60,9 +59,8 @@ def trace_call(call: GraphCall) -> CapturedCall:
         functions = call.functions(scalars)
         trace = CallTrace(call, recorder, sizes)
         with capturing(recorder):
-            captured = trace.captured(trace.fields(functions), scalars)
-    needed = emit(single_call(captured)).inputs
-    return replace(captured, asks_ids=any(spec.kind == "ids" for spec in needed))
+            recording = trace.recording(trace.fields(functions), scalars)
+    return captured(recording)
 
 
 class Sizes(NamedTuple):
@@ -310,9 +308,9 @@ class CallTrace:
                 )
         return dict(fields)
 
-    def captured(
+    def recording(
         self, outputs: dict[str, Tensor], scalars: Sequence[torch.SymFloat] = ()
-    ) -> CapturedCall:
+    ) -> Recording:
         """The record of a call that makes these fields."""
         on_edges = self.call.kind in ("apply_edges", "edge_softmax")
         rows = "edge" if on_edges else self._name("dst")
@@ -320,7 +318,7 @@ class CallTrace:
         written = {name: self._output(tensor, "edge") for name, tensor in self.written.items()}
         graph = self.recorder.graph
         graph.output(tuple(spec.node for spec in (*specs.values(), *written.values())))
-        return CapturedCall(
+        return Recording(
             kind=self.call.kind,
             graph=graph,
             inputs=tuple(self.recorder.inputs),
@@ -332,9 +330,9 @@ class CallTrace:
             symbols=self.sizes.symbols(scalars),
         )
 
-    def _output(self, tensor: Tensor, rows: str) -> OutputSpec:
+    def _output(self, tensor: Tensor, rows: str) -> RecordedOutput:
         node = self.recorder.node_of(tensor)
-        return OutputSpec(node, rows, tuple(tensor.shape[1:]), tensor.dtype)
+        return RecordedOutput(rows, tuple(tensor.shape[1:]), tensor.dtype, node)
 
 
 def _shape(tensor: Tensor) -> str:

@@ -19,17 +19,15 @@ from gossamer.graph import Graph, Relation
 from gossamer.ids import NID
 from gossamer.readout import Readout
 
-from .call import ColumnSpec, Functions, GraphCall, InputSpec
+from .call import Functions, GraphCall, InputSpec
 from .errors import UntraceableError
 from .recorder import Recorder, user_place
 from .region import plain_functions, plain_message
 from .tracer import CallTrace, Sizes
 from .whole_arguments import is_plain
+from .whole_record import FieldSchema, field_schema
 
 _GRAPH = torch.ops.gossamer
-
-#: Row shape and dtype, requires_grad, `is_plain`.
-FieldSchema = tuple[ColumnSpec, bool, bool]
 
 
 def _refusal(reason: str, remedy: str = "") -> UntraceableError:
@@ -84,15 +82,6 @@ class FieldSource:
         if self.listed is None:
             self.listed = tuple(self._frame)
         return self.listed
-
-
-def field_schema(frame: Frame, key: str) -> FieldSchema | None:
-    """What a capture knows of a field, or None when there is none."""
-    if key not in frame:
-        return None
-    column = frame[key]
-    spec = ColumnSpec(tuple(column.shape[1:]), column.dtype)
-    return spec, column.requires_grad, is_plain(column)
 
 
 class Columns(MutableMapping[str, Tensor]):

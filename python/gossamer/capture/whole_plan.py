@@ -18,8 +18,7 @@ from .draws import draw_seed
 from .plan import Plan, run_tensors
 from .region import ids_of, version_of
 from .whole_arguments import Arguments
-from .whole_graph import field_schema
-from .whole_trace import Given, Made, Trace
+from .whole_record import Given, Made, Trace, field_schema
 
 if TYPE_CHECKING:
     from .session import Reached, Session
@@ -37,7 +36,7 @@ class WholePlan:
     def __init__(self, trace: Trace, session: Session, arguments: Arguments, reached: Reached):
         self._trace = trace
         self._session = session
-        self._relations = [ends.number for ends in trace.call.relations]
+        self._relations = trace.call.relations
         keep = session.options.keep_fields
         num_nodes = len(arguments.counts["node"])
         self._later = {
@@ -234,7 +233,9 @@ class _LaterField:
     @property
     def place(self) -> tuple[str, int]:
         """Where forward makes it."""
-        return self.spec.node.meta.get("loc") or ("<unknown>", 0)
+        call = self._whole._trace.call
+        op = call.function.results[call.fields.index(self._name)].op
+        return op.place if op is not None and op.place[0] else call.place
 
 
 class LaterColumn:

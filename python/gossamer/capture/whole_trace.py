@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -11,9 +10,10 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from gossamer.emit.captured import captured
 from gossamer.graph import Graph
 
-from .call import CapturedForward, Ends, InputSpec, OutputSpec, Symbols
+from .call import Ends, ForwardRecording, InputSpec, RecordedOutput, Symbols
 from .errors import UntraceableError
 from .recorder import Recorder
 from .refusal import CannotSnapshot
@@ -21,58 +21,8 @@ from .snapshot import snapshot
 from .substitute import substitute
 from .tracer import TRACING, capturing
 from .whole_arguments import Arguments, rebuilt
-from .whole_graph import Columns, FieldSchema, WholeFrame, WholeGraphs
-
-
-@dataclass(frozen=True)
-class Given:
-    """A result or field that is what the call got, or was there before.
-
-    kind "tensor", "lifted", "graph" (`index` says which), or "field" (`name` of frame `index`).
-    `copied`: a new tensor with the same values.
-    """
-
-    kind: str
-    index: int
-    name: str = ""
-    copied: bool = False
-
-
-@dataclass(frozen=True)
-class Made:
-    """A result or field that the program makes: output `name` of the captured forward."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class FrameChange:
-    """What forward leaves on one frame: first fields go, then fields are written, in order."""
-
-    frame: int
-    removed: tuple[str, ...]
-    written: tuple[tuple[str, Given | Made], ...]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A captured forward.
-
-    Attributes:
-        call: the operators.
-        result: what forward returned, with `Given` and `Made` in the places of tensors and graphs.
-        changes: fields left on the graphs.
-        asked: (frame, field, schema or None where it is absent) for the fields that forward looked
-            for; `listed`: (frame, all names) where it listed them.
-        prefixes: row sets, as in `Arguments.rows`, of which the first has no more rows.
-    """
-
-    call: CapturedForward
-    result: Any
-    changes: tuple[FrameChange, ...]
-    asked: tuple[tuple[int, str, FieldSchema | None], ...]
-    listed: tuple[tuple[int, tuple[str, ...]], ...]
-    prefixes: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
+from .whole_graph import Columns, WholeFrame, WholeGraphs
+from .whole_record import FrameChange, Given, Made, Trace
 
 
 def trace_forward(function: Callable, arguments: Arguments, reached: Any, rng: str) -> Trace:
@@ -212,11 +162,11 @@ class _ForwardTrace:
 
     def _trace(self, tree: Any, changes: tuple[FrameChange, ...]) -> Trace:
         outputs = {
-            name: OutputSpec(
-                self.recorder.node_of(tensor),
+            name: RecordedOutput(
                 "rows",
                 tuple(size for size in tensor.shape if isinstance(size, int)),
                 tensor.dtype,
+                self.recorder.node_of(tensor),
             )
             for name, tensor in self.outputs.items()
         }
@@ -224,17 +174,18 @@ class _ForwardTrace:
         graph.output(tuple(spec.node for spec in outputs.values()))
         sources = list(enumerate(self.graphs.sources))
         row_sets = {size.node.expr: rows for rows, size in self.row_sets.items()}
+        recording = ForwardRecording(
+            kind="forward",
+            graph=graph,
+            inputs=tuple(self.recorder.inputs),
+            outputs=outputs,
+            side_writes={},
+            homogeneous=False,
+            symbols=Symbols(*[sympy.Dummy(name) for name in "sdek"], ()),
+            relations=self._relations(),
+        )
         return Trace(
-            call=CapturedForward(
-                kind="forward",
-                graph=graph,
-                inputs=tuple(self.recorder.inputs),
-                outputs=outputs,
-                side_writes={},
-                homogeneous=False,
-                symbols=Symbols(*[sympy.Dummy(name) for name in "sdek"], ()),
-                relations=self._relations(),
-            ),
+            call=captured(recording),
             result=tree,
             changes=changes,
             asked=tuple((i, k, v) for i, source in sources for k, v in source.asked.items()),

@@ -1,21 +1,21 @@
 """From captured calls to one function of the `mp` dialect, as text.
 
-`lower.py` walks a captured graph and looks operators up in tables (`elementwise`, `shapes`,
-`reductions`, `products`; `aten.py` joins them), `table.py` keeps track of rows, `ir.py` prints.
+`captured.py` makes the function of one call: `lower.py` walks its recording and looks operators up
+in tables (`elementwise`, `shapes`, `reductions`, `products`; `aten.py` joins them), `table.py`
+keeps track of rows. Here the functions of calls in sequence become one, which needs no table, so
+that a call whose code was found on the disk needs none of that. `ir.py` prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
-from gossamer.capture.call import CapturedForward, Dag, Produced, Step
+from gossamer.capture.call import Dag, Produced
 from gossamer.capture.errors import UntraceableError
 
-from .forward import ForwardLowering
-from .ir import Builder, Function, Type, Value, text
-from .lower import Lowering, Source
+from .ir import Builder, Function, Rows, Type, Value, text
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ def emit(dag: Dag) -> EmittedFunction:
     """One function for captured calls in sequence. Lazy where it can be: unneeded calls vanish.
 
     Raises:
-        UntraceableError: an operator outside the tables, or rows that meet where no row-by-row
-            program exists; with file and line.
+        UntraceableError: a field is made with other rows than it is read with.
     """
     builder = Builder()
     fields: list[dict[str, Value]] = []
@@ -57,17 +56,29 @@ def emit(dag: Dag) -> EmittedFunction:
                 return _as_rows(builder, fields[origin.step][origin.field], type)
             return builder.argument(origin, type)
 
-        fields.append(_lowering(builder, step, source).run())
+        results = _append(builder, step.call.function, step.graph, source)
+        fields.append(dict(zip(step.call.fields, results, strict=True)))
     results = [fields[step][name] for step, name in dag.outputs]
     function = builder.finish(results, dag.num_graphs)
     inputs = tuple(argument.key for argument in function.arguments)
     return EmittedFunction(function, inputs, dag.outputs, tuple(r.type for r in results))
 
 
-def _lowering(builder: Builder, step: Step, source: Source) -> Lowering:
-    if isinstance(step.call, CapturedForward):
-        return ForwardLowering(builder, step.call, source)
-    return Lowering(builder, step.call, step.graph, source)
+def _append(
+    builder: Builder, function: Function, graph: int, source: Callable[[int, Type], Value]
+) -> list[Value]:
+    """The results of a function whose graphs are those from number `graph` on."""
+
+    def moved(type: Type) -> Type:
+        rows = type.rows
+        return type.with_rows(Rows(rows.graph + graph, rows.kind)) if rows and graph else type
+
+    values = {id(each): source(each.key, moved(each.type)) for each in function.arguments}
+    for op in function.ops:
+        builder.place = op.place
+        operands = tuple(values[id(operand)] for operand in op.operands)
+        values[id(op.result)] = builder.op(op.name, operands, moved(op.result.type), **op.attrs)
+    return [values[id(result)] for result in function.results]
 
 
 def _as_rows(builder: Builder, value: Value, type: Type) -> Value:

@@ -18,7 +18,7 @@ from gossamer.capture import (
     composite,
     ops,  # noqa: F401  (registers torch.ops.gossamer)
 )
-from gossamer.capture.call import CapturedForward, InputSpec, Number
+from gossamer.capture.call import ForwardRecording, InputSpec, Number
 from gossamer.capture.errors import UntraceableError
 
 from .ir import Builder, Rows, Type, Value
@@ -31,7 +31,7 @@ _GRAPH = torch.ops.gossamer
 class ForwardLowering(Lowering):
     """State and helpers of the lowering of a whole forward."""
 
-    def __init__(self, builder: Builder, call: CapturedForward, source: Source):
+    def __init__(self, builder: Builder, call: ForwardRecording, source: Source):
         super().__init__(builder, call, 0, source)
         self._relations = call.relations
         self._homes: dict[Any, Rows] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from gossamer.capture.call import CapturedCall, InputSpec, Meta
+from gossamer.capture.call import InputSpec, Meta, Recording
 from gossamer.capture.errors import UntraceableError
 
 from .elements import Elements
@@ -26,7 +26,7 @@ class Lowering(Space):
         source: makes the value of input `i` of the call, of the given type, at its first use.
     """
 
-    def __init__(self, builder: Builder, call: CapturedCall, graph: int, source: Source):
+    def __init__(self, builder: Builder, call: Recording, graph: int, source: Source):
         super().__init__(builder, call.symbols, graph, call.homogeneous)
         self.call = call
         self.symbols = call.symbols

@@ -3,25 +3,19 @@
 `libgossamer_compiler.so` is loaded by the first compilation that the disk cache does not answer,
 so a process whose programs are all cached never loads LLVM.
 
-The cache is a folder of files named by a digest of everything that decides the machine code: IR,
-options, the compiler library, and, for target "host", the processor. An entry starts with the
-digest of its content, which is checked before use. The folder belongs to the user alone; one that
-others can write to is not used, because its content is code.
+The disk cache (`disk_cache.py`) is asked by everything that decides the machine code: IR, options,
+the compiler library, and, for target "host", the processor.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import json
 import os
 import platform
-import stat
 import struct
-import tempfile
 import threading
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer import native
+from gossamer import disk_cache, native
 from gossamer.errors import CompileError
 
-CACHE_BYTES = 256 * 2**20
-_DIGEST_BYTES = 32
 _STAGES = {"captured": 3, "optimized": 4, "kernels": 5, "llvm": 6}
 _PROGRAM, _REMARKS, _BUFFERS, _ERROR_TEXT, _ERROR_FILE = 0, 1, 2, 7, 8
 
@@ -95,12 +87,12 @@ def compile_ir(
     if without:
         options += f";without={','.join(without)}"
     cache = cache and not dump
-    key = _cache_key(ir, options, target) if cache else ""
-    if cache and (known := _read_entry(key)) is not None:
+    name = _entry_of(ir, options, target) if cache else ""
+    if cache and (known := _read_entry(name)) is not None:
         return known
     compiled = _compile(ir, options)
     if cache:
-        _write_entry(key, compiled)
+        _write_entry(name, compiled)
     return compiled
 
 
@@ -179,87 +171,22 @@ def _compiler_identity() -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-def _cache_key(ir: str, options: str, target: str) -> str:
-    digest = hashlib.sha256()
+def _entry_of(ir: str, options: str, target: str) -> str:
     processor = _processor() if target == "host" else ""
-    for part in (_compiler_identity(), processor, options, ir):
-        data = part.encode()
-        digest.update(struct.pack("<Q", len(data)) + data)
-    return digest.hexdigest()
+    parts = (_compiler_identity(), processor, options, ir)
+    return disk_cache.name_of(part.encode() for part in parts)
 
 
-def cache_folder() -> Path:
-    """Where programs are kept: `gossamer` in `$XDG_CACHE_HOME`, or in `~/.cache`."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "gossamer"
-
-
-@functools.cache
-def _safe_folder(folder: Path) -> bool:
-    """Whether `folder` is ours alone; made when it is missing. Says so once when it is not."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = os.lstat(folder)
-    except OSError as error:
-        warnings.warn(f"compiled programs are not kept on disk: {error}", stacklevel=4)
-        return False
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        problem = "is not a folder of this user"
-    elif status.st_mode & 0o077:
-        problem = "can be read or written by others; chmod 700 it"
-    else:
-        return True
-    warnings.warn(f"compiled programs are not kept on disk: {folder} {problem}", stacklevel=4)
-    return False
-
-
-def _read_entry(key: str) -> Compiled | None:
-    folder = cache_folder()
-    if not _safe_folder(folder):
-        return None
-    path = folder / key
-    try:
-        content = path.read_bytes()
-        os.utime(path)
-    except OSError:
-        return None
-    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if hashlib.sha256(payload).digest() != digest:
-        path.unlink(missing_ok=True)
+def _read_entry(name: str) -> Compiled | None:
+    payload = disk_cache.read(name)
+    if payload is None:
         return None
     (size,) = struct.unpack_from("<Q", payload)
     report = json.loads(payload[8 : 8 + size])
     return Compiled(_tensor(payload[8 + size :]), report["remarks"], report["buffers"], cached=True)
 
 
-def _write_entry(key: str, compiled: Compiled) -> None:
-    folder = cache_folder()
-    if not _safe_folder(folder):
-        return
+def _write_entry(name: str, compiled: Compiled) -> None:
     report = json.dumps({"remarks": compiled.remarks, "buffers": compiled.buffers}).encode()
-    payload = struct.pack("<Q", len(report)) + report + compiled.program.numpy().tobytes()
-    try:
-        # Readers see the whole entry or none.
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(hashlib.sha256(payload).digest() + payload)
-        os.replace(file.name, folder / key)
-        _drop_oldest(folder)
-    except OSError as error:
-        warnings.warn(f"a compiled program was not kept on disk: {error}", stacklevel=3)
-
-
-def _drop_oldest(folder: Path) -> None:
-    """Delete the entries that were not used for longest, until the rest fits."""
-    entries = []
-    for path in folder.iterdir():
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue  # another process dropped it
-        entries.append((status.st_mtime_ns, status.st_size, path))
-    total = sum(size for _, size, _ in entries)
-    for _, size, path in sorted(entries):
-        if total <= CACHE_BYTES:
-            return
-        path.unlink(missing_ok=True)
-        total -= size
+    program = compiled.program.numpy().tobytes()
+    disk_cache.write(name, struct.pack("<Q", len(report)) + report + program)

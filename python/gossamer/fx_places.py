@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx, nn
 
-from gossamer.capture.recorder import is_library, user_place
+from gossamer.capture.user_place import is_library, user_place
 
 
 def code_fields(function: Any) -> dict[str, Any]:

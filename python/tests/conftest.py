@@ -25,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def traced_anew(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test traced is no other test's, unless it is marked `stored`."""
+    if request.node.get_closest_marker("stored") is None:
+        monkeypatch.setattr("gossamer.capture.stable_key.identity", lambda: None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DglComparisons(config.getoption("--expect-dgl")))
 

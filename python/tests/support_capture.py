@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from gossamer.capture.call import (
     GraphCall,
     single_call,
 )
+from gossamer.capture.plain_data import call_data, call_from
 from gossamer.capture.tracer import trace_call
 from gossamer.emit import EmittedFunction, emit
 from gossamer.torch_backend import run_captured
@@ -92,10 +94,16 @@ def compiled(
 ) -> dict[str, Tensor]:
     """The fields of a call, through capture, emit and the torch back end."""
     captured = trace_call(call)
-    emitted = emit(single_call(captured))
+    emitted = emit(single_call(as_from_disk(captured)))
+    assert emitted.text == emit(single_call(captured)).text
     inputs = inputs_of(emitted, call, graph, node, edge, scalars)
     results = run_captured(emitted, inputs, [graph])
     return {name: value for (_, name), value in zip(emitted.outputs, results, strict=True)}
+
+
+def as_from_disk(captured: CapturedCall) -> CapturedCall:
+    """The call, written and read again."""
+    return call_from(json.loads(json.dumps(call_data(captured))))
 
 
 def inputs_of(

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gossamer as gs
-from gossamer.capture import whole
+from gossamer.capture import whole, whole_trace
 from programs import MODELS, PAIRS, gcn, pair_id
 from programs.gat import GAT, HeadsGAT
 from programs.harness import fields_left, named_outputs, reference, run
@@ -585,8 +585,8 @@ def test_a_fallback_in_a_call():
 
 def test_attempts_are_bounded(monkeypatch):
     captures = []
-    original = whole.trace_forward
-    monkeypatch.setattr(whole, "trace_forward", lambda *a: captures.append(1) or original(*a))
+    original = whole_trace.trace_forward
+    monkeypatch.setattr(whole_trace, "trace_forward", lambda *a: captures.append(1) or original(*a))
 
     def layer(g, h, number):
         return once(copy_h, mail_sum)(g, h) * (number if h.sum() > 0 else -number)

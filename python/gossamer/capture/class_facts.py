@@ -31,7 +31,7 @@ class ClassFacts:
     """Facts about one class; stands for the class in keys and is compared by identity.
 
     Attributes:
-        name: qualified name.
+        name, module: qualified name, and where the class says that it is defined.
         kind: "library module", "graph module", "module", "tensor", "enum", "numpy", "library",
             "instance" or "refused": which walk an instance gets.
         refusal: for "refused", what such an object is.
@@ -44,6 +44,7 @@ class ClassFacts:
     """
 
     name: str
+    module: str
     kind: str
     refusal: str
     users: tuple[int, ...]
@@ -147,7 +148,15 @@ def _make(cls: type) -> ClassFacts:
     )
     positions = tuple(cls.__mro__.index(base) for base in users)
     return ClassFacts(
-        cls.__qualname__, kind, refusal, positions, bool(library), content, slots, cls.__mro__[1:]
+        cls.__qualname__,
+        str(cls.__module__),
+        kind,
+        refusal,
+        positions,
+        bool(library),
+        content,
+        slots,
+        cls.__mro__[1:],
     )
 
 

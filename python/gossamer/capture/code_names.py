@@ -12,6 +12,7 @@ variables and to attributes.
 from __future__ import annotations
 
 import dis
+import weakref
 from dataclasses import dataclass, field
 from types import CodeType
 
@@ -92,6 +93,8 @@ class CodeFacts:
     it cannot be confused with one of another code object at the same address. `scopes` are those
     of the last walks that began here, see `reach.py`. `inspects`: the user's code may ask for
     the type or the text of a number, which a symbol that stands for the number does not have.
+    `sees_sets`: the code may make a set, whose order is another in each process. `code` is the
+    code object while it lives.
     """
 
     file: str
@@ -104,6 +107,8 @@ class CodeFacts:
     problem: Problem | None
     self_escapes: bool
     inspects: bool
+    sees_sets: bool
+    code: weakref.ref[CodeType]
     lines: dict[str, int]
     scopes: list = field(default_factory=list)
 
@@ -117,6 +122,12 @@ _INSPECTIONS = words(
     "isinstance issubclass type hasattr callable str repr format ascii bytes hash id vars dir "
     "__class__ __dict__ __name__ __str__ __repr__ __format__ __hash__ singledispatch"
 )
+
+_SET_STEPS = words("BUILD_SET SET_ADD SET_UPDATE")
+_SETS = words("set frozenset")
+#: Parts of a dict that these operators make a set of.
+_SET_VIEWS = words("keys items")
+_SET_OPERATORS = words("& | ^ -")
 
 
 class _Scan:
@@ -133,9 +144,13 @@ class _Scan:
         self.problem: Problem | None = None
         self.self_escapes = False
         self.inspects = False
+        self.sees_sets = False
+        self.set_operators = False
         self.lines: dict[str, int] = {}
         self._scan(code, frozenset())
         self.inspects |= not _INSPECTIONS.isdisjoint(self.names)
+        self.sees_sets |= not _SETS.isdisjoint(self.names)
+        self.sees_sets |= self.set_operators and not _SET_VIEWS.isdisjoint(self.names)
 
     def facts(self) -> CodeFacts:
         return CodeFacts(
@@ -149,6 +164,8 @@ class _Scan:
             self.problem,
             self.self_escapes,
             self.inspects and not is_torch_file(self.root.co_filename),
+            self.sees_sets,
+            weakref.ref(self.root),
             self.lines,
         )
 
@@ -176,6 +193,8 @@ class _Scan:
     def _step(self, code: CodeType, owned: frozenset[str], steps: list, at: int, line: int) -> None:
         op, arg = steps[at].opname, steps[at].argval
         self.inspects |= op.startswith(("FORMAT_", "MATCH_"))
+        self.sees_sets |= op in _SET_STEPS
+        self.set_operators |= op == "BINARY_OP" and steps[at].argrepr.rstrip("=") in _SET_OPERATORS
         if op in _GLOBAL_LOADS:
             self._named(arg, line)
             self._use(self.globals.setdefault(arg, Use(arg)), "global", steps, at, line)

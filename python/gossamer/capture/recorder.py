@@ -13,11 +13,8 @@ new node. That is exact while no other live tensor shares its memory, which is c
 from __future__ import annotations
 
 import contextlib
-import sys
-import sysconfig
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,32 +27,13 @@ from . import composite
 from .call import InputSpec, Meta, Number
 from .draws import Draws
 from .errors import UntraceableError
+from .user_place import user_place
 
 aten = torch.ops.aten
 
-_TORCH = str(Path(torch.__file__).parent)
-_PACKAGE = str(Path(__file__).parents[1])
-_STDLIB = sysconfig.get_paths()["stdlib"]
 _MAX_CONSTANT = 256
 #: Torch raises in the backward; a kernel's would be 0.
 _WITHOUT_DERIVATIVE = (aten.floor_divide, aten.floor_divide_)
-
-
-def is_library(file: str) -> bool:
-    """Whether a source file is torch's, ours or Python's own."""
-    if file.startswith((_TORCH, _PACKAGE, "<frozen")):
-        return True
-    return file.startswith(_STDLIB) and "site-packages" not in file
-
-
-def user_place() -> tuple[str | None, int]:
-    """File and line of the innermost frame on the stack that is neither torch's nor ours."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return None, 0
 
 
 class _Env(ShapeEnv):

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gossamer.capture.call import CapturedCall, ColumnSpec, Functions, GraphCall
+from gossamer.capture.call import CapturedCall, ColumnSpec
 from gossamer.capture.errors import UntraceableError
-from gossamer.capture.recorder import is_library, user_place
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import Snapshot, snapshot
-from gossamer.capture.substitute import substitute
-from gossamer.capture.tracer import trace_call
+from gossamer.capture.stored import CALLS
+from gossamer.capture.user_place import is_library, user_place
 from gossamer.capture.witness import Witness, witnessed
 from gossamer.errors import FallbackWarning, RandomNumbersWarning, UnsupportedError
 from gossamer.report import Compilation, Fallback
@@ -205,7 +204,7 @@ class Session:
                 return entry.refusal
             variant = next((v for v in entry.variants if v.accepts(reached.floats)), None)
             if variant is None:
-                variant = self._specialise(entry, site, reached)
+                variant = self._specialise(entry, site, reached, key)
             if isinstance(variant, Fallback):
                 return variant
         scalars = [reached.floats[path] for path in variant.scalars]
@@ -243,14 +242,16 @@ class Session:
             self.fallbacks[place] = fallback
         warnings.warn(FallbackWarning(fallback), stacklevel=2)
 
-    def _specialise(self, entry: _Entry, site: Site, reached: Reached) -> _Variant | Fallback:
+    def _specialise(
+        self, entry: _Entry, site: Site, reached: Reached, key: Hashable
+    ) -> _Variant | Fallback:
         varying = () if reached.inspects else _varying(entry.variants, reached.floats)
         attempts = [varying, ()] if varying else [()]
         for scalars in attempts:
             if len(entry.variants) >= MAX_VARIANTS:
                 break
             try:
-                call = _trace_unchanged(site, reached, scalars, self.options.rng)
+                call = self._captured(site, reached, scalars, key)
             except (UntraceableError, CannotSnapshot) as error:
                 refusal = _refusal(site, error)
                 continue
@@ -266,6 +267,20 @@ class Session:
         if not entry.variants or len(entry.variants) >= MAX_VARIANTS:
             entry.refusal = refusal
         return refusal
+
+    def _captured(
+        self, site: Site, reached: Reached, scalars: tuple, key: Hashable
+    ) -> CapturedCall:
+        """The capture of a call, from the disk when it is there."""
+        floats = [None if p in scalars else v for p, v in reached.floats.items()]
+        name = CALLS.name(self.options, key, floats)
+        call = CALLS.get(name)
+        if call is None:
+            from gossamer.capture.trace_unchanged import trace_unchanged
+
+            call = trace_unchanged(site, reached, scalars, self.options.rng)
+            CALLS.put(name, call)
+        return call
 
 
 def _reach(functions: tuple[Callable | None, ...]) -> Reached:
@@ -288,51 +303,6 @@ def _combined(snapshots: Sequence[Snapshot | None]) -> Reached:
         floats.update({(index, path): value for path, value in snap.floats})
     inspects = any(snap.inspects for snap in snapshots if snap is not None)
     return Reached(tuple(keys), list(tensors.values()), floats, inspects)
-
-
-def _trace_unchanged(site: Site, reached: Reached, scalars: tuple, rng: str) -> CapturedCall:
-    """The captured call of functions that leave no trace in the user's objects.
-
-    Copies of the functions are traced, so that one which changes its state in a way that no
-    snapshot foresees does so in the copy, is found out, and runs eagerly from the first call.
-
-    Raises:
-        UntraceableError: a function cannot be traced, or changed what it reaches.
-    """
-    values: list[dict] = [{}, {}, {}]
-    made: list[tuple[Callable, Snapshot]] = []
-
-    def functions(symbols: list[torch.SymFloat]) -> Functions:
-        for (index, path), symbol in zip(scalars, symbols, strict=True):
-            values[index][path] = symbol
-        copies = [
-            None if function is None else substitute(function, replaced)
-            for function, replaced in zip(site.functions, values, strict=True)
-        ]
-        made.extend((copy, snapshot(copy, traced=True)) for copy in copies if copy is not None)
-        return Functions(*copies)
-
-    call = trace_call(
-        GraphCall(
-            kind=site.kind,
-            functions=functions,
-            src=site.src,
-            dst=site.dst,
-            edge=site.edge,
-            homogeneous=site.homogeneous,
-            idtype=site.idtype,
-            lifted=reached.tensors,
-            num_scalars=len(scalars),
-            initializers=dict(site.initializers),
-            canonical_etype=site.canonical_etype,
-            rng=rng,
-            softmax_end=site.softmax_end,
-        )
-    )
-    if not all(before.unchanged(copy) for copy, before in made):
-        reason = "the function changes an object that outlives the call"
-        raise UntraceableError(reason, *_definition(site), "return what it computes instead")
-    return call
 
 
 def _varying(variants: list[_Variant], floats: dict) -> tuple:
@@ -359,17 +329,17 @@ def _ambient() -> Hashable:
 def _refusal(site: Site, error: CannotSnapshot | UntraceableError) -> Fallback:
     file, line = error.file, error.line
     if not file:
-        file, line = _definition(site)
+        file, line = definition(site)
     return Fallback(file, int(line), error.reason, error.remedy or "", site.kind)
 
 
 def _too_many(site: Site) -> Fallback:
-    file, line = _definition(site)
+    file, line = definition(site)
     reason = f"a number used here had {MAX_VARIANTS} values and decides more than arithmetic"
     return Fallback(file, line, reason, "pass it as a tensor", site.kind)
 
 
-def _definition(site: Site) -> tuple[str, int]:
+def definition(site: Site) -> tuple[str, int]:
     """Where the first user function of the call is defined, or else where the graph is called, for
     refusals without a better place.
     """

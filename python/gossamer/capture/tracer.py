@@ -35,8 +35,9 @@ from .call import (
 from .composite import same_size
 from .errors import UntraceableError
 from .modes import ApiMode, RecordingMode
-from .recorder import Recorder, is_library, size_decision, user_place
+from .recorder import Recorder, size_decision
 from .sideways import watch_python
+from .user_place import is_library, user_place
 
 _GRAPH = torch.ops.gossamer
 #: One capture at a time.

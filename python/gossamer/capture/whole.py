@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gossamer.errors import CompileError
+from gossamer.frame import Frame
 
 from .errors import UntraceableError
 from .refusal import CannotSnapshot
+from .stored import FORWARDS
 from .whole_arguments import Arguments, Unsuited
 from .whole_plan import WholePlan
-from .whole_trace import trace_forward
+from .whole_record import Trace
 
 if TYPE_CHECKING:
     from .session import Reached, Session
@@ -181,21 +183,47 @@ class Whole:
             if plan.fits(arguments):
                 site.renew(witness, reached, plans)
                 return self._ready(plan, arguments, reached)
-        if key not in site.seen:
-            self._region("the first call with this code and these arguments")
-            return Candidate(site, key, self._session.refused)
         if self._plans >= MAX_PLANS:
             return self._region(f"there are {MAX_PLANS} whole programs already")
-        return self._capture(site, key, function, arguments, reached)
+        name = self._entry(key, function, arguments)
+        trace = FORWARDS.get(name)
+        if trace is None and key not in site.seen:
+            self._region("the first call with this code and these arguments")
+            return Candidate(site, key, self._session.refused)
+        return self._capture(site, key, function, arguments, reached, name, trace)
 
-    def _capture(self, site, key, function, arguments, reached) -> Ready | None:
+    def _entry(self, key: Hashable, function: Callable, arguments: Arguments) -> str | None:
+        """The name under which the disk has the trace of a call."""
+        owner = getattr(function, "__self__", function)
+        training = getattr(owner, "training", None)
+        fields = [_fields(frame) for frame in arguments.frames]
+        keys = (key, training, arguments.key, fields, _ambient())
+        return FORWARDS.name(self._session.options, *keys)
+
+    def _capture(
+        self,
+        site: _Site,
+        key: Hashable,
+        function: Callable,
+        arguments: Arguments,
+        reached: Reached,
+        name: str | None,
+        trace: Trace | None,
+    ) -> Ready | None:
+        """A call with a plan made for it, from the trace that the disk has or from a new one."""
         with self._lock:
             try:
-                trace = trace_forward(function, arguments, reached, self._session.options.rng)
+                stored = trace is not None
+                if trace is None:
+                    from .whole_trace import trace_forward
+
+                    trace = trace_forward(function, arguments, reached, self._session.options.rng)
                 plan = WholePlan(trace, self._session, arguments, reached)
             except (UntraceableError, CannotSnapshot, CompileError) as error:
                 place = f"{error.file}:{error.line}: " if error.file else ""
                 return self._refuse(site, place + error.reason)
+            if not stored:
+                FORWARDS.put(name, trace)
             site.plans.setdefault(key, []).append(plan)
             self._plans += 1
         return self._ready(plan, arguments, reached)
@@ -223,6 +251,12 @@ def _ambient() -> Hashable:
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
     )
+
+
+def _fields(frame: Frame) -> list[Hashable]:
+    """What can be known of the fields of a frame without computing one."""
+    columns = [(name, frame.peek(name)) for name in frame]
+    return [(name, tuple(column.shape[1:]), column.dtype) for name, column in columns]
 
 
 def _unusual_state() -> str | None:

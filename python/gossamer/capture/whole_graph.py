@@ -21,9 +21,10 @@ from gossamer.readout import Readout
 
 from .call import Functions, GraphCall, InputSpec
 from .errors import UntraceableError
-from .recorder import Recorder, user_place
+from .recorder import Recorder
 from .region import plain_functions, plain_message
 from .tracer import CallTrace, Sizes
+from .user_place import user_place
 from .whole_arguments import is_plain
 from .whole_record import FieldSchema, field_schema
 

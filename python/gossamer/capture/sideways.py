@@ -23,7 +23,7 @@ from torch.utils._sympy import functions as sympy_functions
 
 from gossamer.udf import EdgeBatch, NodeBatch
 
-from .recorder import is_library
+from .user_place import is_library
 
 if TYPE_CHECKING:
     from .recorder import Recorder

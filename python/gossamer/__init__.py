@@ -23,6 +23,7 @@ from gossamer.convert import (
 )
 from gossamer.errors import FallbackWarning, RandomNumbersWarning
 from gossamer.graph import Graph
+from gossamer.identity import identity as _identity  # noqa: F401 (notes when we were imported)
 from gossamer.softmax import edge_softmax
 from gossamer.transforms import reverse
 

@@ -263,6 +263,28 @@ def test_random_numbers_are_warned_of_after_a_hit(traces):
     assert traces == ["call"]
 
 
+def test_random_numbers_of_a_whole_forward_are_warned_of(traces):
+    source = SOURCE.replace("return torch.relu(x)", "return torch.dropout(x, 0.5, True)")
+    x, weight = data()
+    for calls in (2, 1):
+        fast = gs.compile(user_code(source).Layer(weight), fallback="error")
+        with pytest.warns(gs.RandomNumbersWarning, match="user_model.py:8"):
+            _ = [fast(GRAPH, x) for _ in range(calls)]
+        assert gs.explain(fast).mode == "whole"
+    assert traces == ["call", "forward"]
+
+
+def test_operators_that_users_define_are_traced_in_each_process(traces):
+    with torch.library._scoped_library("user", "DEF") as library:
+        library.define("act(Tensor x) -> Tensor")
+        for function in (torch.relu, torch.tanh):
+            library.impl("act", function, "CompositeImplicitAutograd", allow_override=True)
+            for name in ("act", "act.default"):
+                source = SOURCE.replace("torch.relu(x)", "op(x)")
+                check(user_code(source.replace("SCALE", f"op = torch.ops.user.{name}; SCALE", 1)))
+    assert traces == ["call"] * 4
+
+
 def test_a_changed_library_function_has_no_name(monkeypatch):
     code = user_code()
     key = (torch.relu, torch.Tensor.sum, torch.nn.functional.leaky_relu, len)

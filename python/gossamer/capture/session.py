@@ -230,6 +230,12 @@ class Session:
         snap, witness = witnessed(function)
         return _combined((snap,)), witness
 
+    def note_draws(self, call: CapturedCall) -> None:
+        """Warn, once, that random numbers of a call are not torch's bits."""
+        if call.draws_at and not self._draws:
+            self._draws = True
+            warnings.warn(RandomNumbersWarning(*call.draws_at), stacklevel=2)
+
     def refuse(self, fallback: Fallback) -> None:
         """Report a call that runs eagerly: once per place; an error when asked for."""
         self.refused += 1
@@ -258,9 +264,7 @@ class Session:
             fixed = {p: v for p, v in reached.floats.items() if p not in set(scalars)}
             variant = _Variant(fixed, scalars, call)
             entry.variants.append(variant)
-            if call.draws_at and not self._draws:
-                self._draws = True
-                warnings.warn(RandomNumbersWarning(*call.draws_at), stacklevel=2)
+            self.note_draws(call)
             return variant
         if len(entry.variants) >= MAX_VARIANTS:
             refusal = _too_many(site)

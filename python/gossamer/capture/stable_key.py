@@ -24,7 +24,7 @@ from gossamer import disk_cache
 from gossamer.capture.call import ColumnSpec
 from gossamer.capture.class_facts import ClassFacts
 from gossamer.capture.code_names import CodeFacts
-from gossamer.capture.purity import words
+from gossamer.capture.purity import is_library, words
 from gossamer.capture.tokens import Token
 from gossamer.capture.weak_identity import WeakIdentityCache
 from gossamer.identity import identity
@@ -36,6 +36,9 @@ _CODE = words(
     "co_freevars co_cellvars co_filename co_firstlineno co_name co_qualname co_linetable "
     "co_exceptiontable"
 )
+#: Where torch keeps operators, also those that users define, whose code is in no key.
+_OPERATORS = ("torch._ops", "torch._library")
+_TORCH_OPERATORS = ("aten", "prims", "gossamer")
 _TEXT = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -99,6 +102,8 @@ class _Writer:
             self.parts.append(_code_bytes(code))
 
     def class_facts(self, facts: ClassFacts) -> None:
+        if facts.module.startswith(_OPERATORS):
+            raise NotStableError
         if self.once(facts):
             names = [f"{base.__module__}.{base.__qualname__}" for base in facts.bases]
             content = None if facts.content is None else facts.content.__name__
@@ -119,7 +124,7 @@ class _Writer:
         self.sequence((schema.ntypes, relations, *ends))
 
     def module(self, module: types.ModuleType) -> None:
-        if sys.modules.get(module.__name__) is not module:
+        if not is_library(module.__name__) or sys.modules.get(module.__name__) is not module:
             raise NotStableError
         self.text("module", module.__name__)
 
@@ -182,20 +187,22 @@ _PUBLISHERS = ("builtins", "torch", "torch.nn.functional", "torch._C._nn", "torc
 
 
 def _library_name(value: Any) -> str:
-    """The name under which a library publishes an object.
+    """The name under which a library, whose version is in the key, publishes an object.
 
     Raises:
         NotStableError: it does not, or has another object there.
     """
     if isinstance(value, (torch.finfo, torch.iinfo)):
         return f"{type(value).__name__} {value.dtype}"
-    if isinstance(value, torch._ops.OpOverload):
-        return f"operator {value.name()} {value._overloadname}"
+    if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        if str(value).partition(".")[0] not in _TORCH_OPERATORS:
+            raise NotStableError
+        return f"{type(value).__name__} {value}"
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if type(name) is str:
         for module in (_home(value), *_PUBLISHERS):
             for path in (name, name.rpartition(".")[2]):
-                if module is not None and _found(module, path) is value:
+                if is_library(module) and _found(module, path) is value:
                     return f"{module}:{path}"
     raise NotStableError
 

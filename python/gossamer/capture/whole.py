@@ -224,6 +224,7 @@ class Whole:
                 return self._refuse(site, place + error.reason)
             if not stored:
                 FORWARDS.put(name, trace)
+            self._session.note_draws(trace.call)
             site.plans.setdefault(key, []).append(plan)
             self._plans += 1
         return self._ready(plan, arguments, reached)

@@ -74,6 +74,17 @@ def SplitLinear : Pass<"mp-split-linear", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def SplitSum : Pass<"mp-split-sum", "::mlir::func::FuncOp"> {
+  let summary = "sum each part of a row of an edge apart";
+  let description = [{
+    A sum along an axis of rows that are put together by concat, times a vector
+    for instance, is a sum of one sum for each part. Those that read one end of
+    the edges only are then computed per node by hoist-before-gather. Reassociates.
+    Example: test/lit/passes/split-sum.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def HoistBeforeGather : Pass<"mp-hoist-before-gather", "::mlir::func::FuncOp"> {
   let summary = "compute per node what would be recomputed on each of its edges";
   let description = [{

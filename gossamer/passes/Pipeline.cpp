@@ -16,6 +16,8 @@ static void addLessArithmetic(OpPassManager &passes,
   bool fast = options.numerics == Numerics::Fast;
   if (fast && options.splitLinear)
     passes.addPass(createSplitLinear());
+  if (fast && options.splitSum)
+    passes.addPass(createSplitSum());
   if (options.hoistBeforeGather)
     passes.addPass(createHoistBeforeGather());
   if (fast && options.commuteLinear)
@@ -29,8 +31,8 @@ static void addCleanup(OpPassManager &passes) {
 
 bool PipelineOptions::leaveOut(llvm::StringRef name) {
   for (Option<bool> *option :
-       {&save, &splitLinear, &hoistBeforeGather, &commuteLinear, &factorFromSum,
-        &sinkBehindGather}) {
+       {&save, &splitLinear, &splitSum, &hoistBeforeGather, &commuteLinear,
+        &factorFromSum, &sinkBehindGather}) {
     if (option->getArgStr() != name)
       continue;
     *option = false;

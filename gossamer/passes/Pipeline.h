@@ -37,6 +37,8 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<bool> splitLinear{*this, "split-linear",
                            llvm::cl::desc("run split-linear"),
                            llvm::cl::init(true)};
+  Option<bool> splitSum{*this, "split-sum", llvm::cl::desc("run split-sum"),
+                        llvm::cl::init(true)};
   Option<bool> hoistBeforeGather{*this, "hoist-before-gather",
                                  llvm::cl::desc("run hoist-before-gather"),
                                  llvm::cl::init(true)};

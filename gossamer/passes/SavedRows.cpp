@@ -8,10 +8,15 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::mp;
 
+/// Rows that are at most this part of the rows they are made from are worth
+/// saving even where those are at hand: the backward reads less.
+static constexpr int64_t kNarrowPart = 8;
+
 namespace {
 class Choice {
 public:
-  /// The saved values from which `value` can be computed again.
+  /// The values from which `value` can be computed again: saved ones, and rows
+  /// of arguments.
   const SetVector<Value> &savedFor(Value value);
 
 private:
@@ -35,18 +40,25 @@ const SetVector<Value> &Choice::savedFor(Value value) {
 SetVector<Value> Choice::choose(Value value) {
   SetVector<Value> saved;
   Operation *op = value.getDefiningOp();
-  if (!op)
+  if (!op) {
+    if (onNodes(value))
+      saved.insert(value);
     return saved;
+  }
   if (onNodes(value) && isa<ReduceOp, LinearOp>(op)) {
     saved.insert(value);
     return saved;
   }
-  int64_t bytes = 0;
+  int64_t kept = 0, read = 0;
   for (Value operand : op->getOperands())
     saved.insert_range(savedFor(operand));
-  for (Value other : saved)
-    bytes += bytesPerRow(other.getType());
-  if (onNodes(value) && bytesPerRow(value.getType()) < bytes) {
+  for (Value other : saved) {
+    int64_t bytes = bytesPerRow(other.getType());
+    kept += other.getDefiningOp() ? bytes : 0;
+    read += bytes;
+  }
+  int64_t own = bytesPerRow(value.getType());
+  if (onNodes(value) && (own < kept || own * kNarrowPart <= read)) {
     saved.clear();
     saved.insert(value);
   }
@@ -70,6 +82,7 @@ SmallVector<Value> gossamer::chooseSavedRows(func::FuncOp function,
         saved.insert_range(choice.savedFor(operand));
   }
   SmallVector<Value> ordered = saved.takeVector();
+  llvm::erase_if(ordered, [](Value v) { return !v.getDefiningOp(); });
   llvm::sort(ordered, [](Value a, Value b) {
     return a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp());
   });

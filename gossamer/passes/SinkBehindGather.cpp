@@ -41,17 +41,27 @@ static bool isCheap(Operation *op) {
 }
 
 namespace {
-/// The ops that make one row, and the rows they start from.
+/// The ops that make one row for the edges at an end, and the rows they start
+/// from.
 struct Recipe {
+  End end;
   SetVector<Operation *> ops; // operands first
   SetVector<Value> leaves;
+
+  explicit Recipe(End atEnd) : end(atEnd) {}
+
+  /// What isolated nodes are filled with, no edge sees.
+  bool isUnseen(Operation *op) const {
+    auto fill = dyn_cast_or_null<FillIsolatedOp>(op);
+    return fill && fill.getEnd() == end;
+  }
 
   /// Follows `value` through cheap ops.
   void follow(Value value) {
     Operation *op = value.getDefiningOp();
     if (!rowsOf(value))
       return;
-    if (isTable(value) || !isCheap(op)) {
+    if (isTable(value) || !(isCheap(op) || isUnseen(op))) {
       leaves.insert(value);
       return;
     }
@@ -63,8 +73,9 @@ struct Recipe {
   }
 
   size_t countArithmetic() const {
-    return llvm::count_if(
-        ops, [](Operation *op) { return !op->hasTrait<CopiesOnly>(); });
+    return llvm::count_if(ops, [&](Operation *op) {
+      return !op->hasTrait<CopiesOnly>() && !isUnseen(op);
+    });
   }
 
   /// One table, as wide as `row`, and narrow rows.
@@ -126,6 +137,10 @@ static void sink(GatherOp gather, const Recipe &recipe) {
                                       withRows(leaf.getType(), edges),
                                       gather.getEnd(), leaf));
   for (Operation *op : recipe.ops) {
+    if (recipe.isUnseen(op)) {
+      onEdge.map(op->getResult(0), onEdge.lookup(op->getOperand(0)));
+      continue;
+    }
     Operation *clone = cloneOnRows(builder, op, onEdge, edges);
     onEdge.map(op->getResult(0), clone->getResult(0));
     if (!op->hasTrait<CopiesOnly>())
@@ -141,7 +156,7 @@ struct SinkBehindGather
     : gossamer::impl::SinkBehindGatherBase<SinkBehindGather> {
   void runOnOperation() override {
     getOperation().walk([](GatherOp gather) {
-      Recipe recipe;
+      Recipe recipe(gather.getEnd());
       recipe.follow(gather.getNodes());
       if (isWorthSinking(gather, recipe))
         sink(gather, recipe);

@@ -23,6 +23,7 @@ from programs.graphs import AnyCase
 
 OPTIONAL = (
     "split-linear",
+    "split-sum",
     "hoist-before-gather",
     "commute-linear",
     "factor-from-sum",

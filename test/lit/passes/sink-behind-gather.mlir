@@ -95,3 +95,42 @@ func.func @stored_anyway(%x: tensor<?x64xf32, #node>) -> (tensor<?x64xf32, #node
   %s = mp.reduce sum dst %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
   return %s, %y : tensor<?x64xf32, #node>, tensor<?x64xf32, #node>
 }
+
+// -----
+
+// No edge reads what isolated nodes are filled with: a gradient that is masked
+// and scaled is read where it is.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @masked_and_scaled
+// CHECK-SAME: (%[[G:[a-z0-9]+]]: tensor<?x64xf32{{.*}}, %[[C:[a-z0-9]+]]: tensor
+func.func @masked_and_scaled(%g: tensor<?x64xf32, #node>, %c: tensor<?x1xf32, #node>) -> tensor<?x64xf32, #node> {
+  // CHECK-NOT: mp.fill_isolated
+  // CHECK: mp.gather dst %[[G]]
+  // CHECK: mp.gather dst %[[C]]
+  // CHECK: arith.mulf {{.*}}edge
+  %f = mp.fill_isolated dst %g, 0.0 : f32 : tensor<?x64xf32, #node> -> tensor<?x64xf32, #node>
+  %cb = mp.broadcast %c : tensor<?x1xf32, #node> -> tensor<?x64xf32, #node>
+  %y = arith.mulf %f, %cb : tensor<?x64xf32, #node>
+  %m = mp.gather dst %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %s = mp.reduce sum src %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}
+
+// -----
+
+// Edges of the other end do read it.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @filled_for_the_other_end
+func.func @filled_for_the_other_end(%g: tensor<?x64xf32, #node>, %c: tensor<?x1xf32, #node>) -> tensor<?x64xf32, #node> {
+  // CHECK: mp.fill_isolated src
+  // CHECK: arith.mulf {{.*}}node
+  // CHECK: mp.gather dst
+  %f = mp.fill_isolated src %g, 0.0 : f32 : tensor<?x64xf32, #node> -> tensor<?x64xf32, #node>
+  %cb = mp.broadcast %c : tensor<?x1xf32, #node> -> tensor<?x64xf32, #node>
+  %y = arith.mulf %f, %cb : tensor<?x64xf32, #node>
+  %m = mp.gather dst %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %s = mp.reduce sum src %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}

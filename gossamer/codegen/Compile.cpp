@@ -89,6 +89,7 @@ LogicalResult Compilation::optimize() {
   pipeline.numerics = options.numerics;
   pipeline.differentiate = options.gradients;
   pipeline.wrt = ArrayRef(options.wrt);
+  pipeline.wideIndex = options.wideIndex;
   for (const std::string &name : options.without)
     if (!pipeline.leaveOut(name))
       return emitError(UnknownLoc::get(&context))

@@ -231,7 +231,8 @@ def Mp_IotaOp : Mp_Op<"iota", [Pure]> {
   let summary = "the position along an axis";
   let description = [{
     With rows: the number of each row, on edges the id of the edge. Without
-    rows: the position along one axis.
+    rows: the position along one axis. In i64; ids of edges also in i32, for
+    programs on graphs whose index arrays are i32.
 
     ```mlir
     %e = mp.iota axis 0 : tensor<?xi64, #mp.rows<0, edge>>

@@ -225,8 +225,10 @@ LogicalResult IotaOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   if (failed(verifyTables(*this)))
     return failure();
-  if (!type.getElementType().isSignlessInteger(64))
-    return emitOpError("counts in i64, but has ") << type;
+  Type element = type.getElementType();
+  if (!element.isSignlessInteger(64) &&
+      !(element.isSignlessInteger(32) && onEdges(type)))
+    return emitOpError("counts in i64, or edges in i32, but has ") << type;
   int64_t axis = getAxis(), axes = rowsOf(type) ? 1 : type.getRank();
   if (axis < 0 || axis >= axes || (rowsOf(type) && type.getRank() != 1))
     return emitOpError("counts rows, or along one axis of a table without "

@@ -108,8 +108,12 @@ Value Evaluator::evaluate(unsigned id, unsigned segment, EdgeCursor *cursor) {
   if (node.kind == ExprNode::Kind::Leaf)
     return known =
                edges > 1 ? leafOfEdges(id, cursor) : leaf(id, segment, cursor);
-  if (node.kind == ExprNode::Kind::EdgeId)
-    return known = frame.edgeIdOf(*cursor);
+  if (node.kind == ExprNode::Kind::EdgeId) {
+    known = frame.edgeIdOf(*cursor);
+    if (!elementOf(node).isInteger(64))
+      known = arith::TruncIOp::create(b, elementOf(node), known);
+    return known;
+  }
   if (node.kind == ExprNode::Kind::Position)
     return known = position(node, segments[segment]);
   if (node.kind == ExprNode::Kind::Random) {

@@ -21,7 +21,7 @@ public:
   virtual Value combine(ReduceKind kind, Value terms) = 0;
   /// How many terms each total has, as a table like `totals`.
   virtual Value count(Value totals) = 0;
-  /// The number of each term in the order of combination, i64.
+  /// The number of each term in the order of combination.
   virtual Value positions(Type terms) = 0;
 };
 
@@ -51,8 +51,9 @@ public:
   }
 
   Value positions(Type terms) override {
+    unsigned bits = at.wideIndex ? 64 : 32;
     auto ids = RankedTensorType::get({ShapedType::kDynamic},
-                                     at.builder->getI64Type(), edges);
+                                     at.builder->getIntegerType(bits), edges);
     return perRow(IotaOp::create(*at.builder, at.getLoc(), ids, 0),
                   cast<RankedTensorType>(terms).clone(ids.getElementType()));
   }
@@ -116,14 +117,18 @@ static Term attains(Adjoint &at, Combining &over, Value terms) {
   return (x == y.with(over.spread(y))) | x.isNaN();
 }
 
-/// A position that no term has.
-static constexpr double kBehindAll = 0x1p62;
+/// A position that no term has: of as many edges as an i32 can count, no graph
+/// has the last.
+static Term behindAll(Term position) {
+  bool wide = getElementTypeOrSelf(Value(position).getType()).isInteger(64);
+  return position.full(wide ? 0x1p62 : 0x1p31 - 1);
+}
 
 static Value ofFirstExtremum(Adjoint &at, Combining &over, Value terms) {
   Term g = at.term(over.spread(at.gradient));
   Term position = at.term(over.positions(terms.getType()));
   Term candidates =
-      select(attains(at, over, terms), position, position.full(kBehindAll));
+      select(attains(at, over, terms), position, behindAll(position));
   Term first = at.term(over.combine(ReduceKind::Min, candidates));
   return select(position == first.with(over.spread(first)), g, 0.0);
 }

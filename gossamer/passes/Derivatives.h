@@ -30,6 +30,8 @@ public:
   /// The gradient of the one result.
   mlir::Value gradient;
   const NodeRows *nodeRows = nullptr;
+  /// Whether ids of edges may need more than 32 bits.
+  bool wideIndex = false;
 
   /// True when somebody needs the gradient of an operand.
   virtual bool wants(mlir::Value operand) const = 0;

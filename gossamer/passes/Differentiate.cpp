@@ -248,7 +248,9 @@ struct Differentiate : gossamer::impl::DifferentiateBase<Differentiate> {
       return signalPassFailure();
     unsigned firstGradient = function.getNumArguments();
     eraseDeadOps(function);
-    FailureOr<SmallVector<Value>> gradients = Reverse(function, wrt).run();
+    Reverse reverse(function, wrt);
+    reverse.wideIndex = wideIndex;
+    FailureOr<SmallVector<Value>> gradients = reverse.run();
     if (failed(gradients))
       return signalPassFailure();
     SmallVector<Value> saved;

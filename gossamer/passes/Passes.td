@@ -37,7 +37,9 @@ def Differentiate : Pass<"mp-differentiate", "::mlir::func::FuncOp"> {
                clEnumValN(::gossamer::Half::Backward, "backward", "gradients"))
            }]>,
     ListOption<"wrt", "wrt", "int64_t", "numbers of arguments">,
-    Option<"save", "save", "bool", "true", "save rows of nodes">];
+    Option<"save", "save", "bool", "true", "save rows of nodes">,
+    Option<"wideIndex", "wide-index", "bool", "false",
+           "ids of edges need more than 32 bits">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
                            "::gossamer::mp::MpDialect"];
@@ -85,6 +87,17 @@ def SplitSum : Pass<"mp-split-sum", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def GroupTerms : Pass<"mp-group-terms", "::mlir::func::FuncOp"> {
+  let summary = "add up what one end gives before the other end's rows join";
+  let description = [{
+    In a sum of rows of edges, the terms that are gathered from one end are added
+    first. hoist-before-gather then adds them per node, and an edge reads one row
+    instead of several. Reassociates.
+    Example: test/lit/passes/group-terms.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def HoistBeforeGather : Pass<"mp-hoist-before-gather", "::mlir::func::FuncOp"> {
   let summary = "compute per node what would be recomputed on each of its edges";
   let description = [{
@@ -104,6 +117,29 @@ def CommuteLinear : Pass<"mp-commute-linear", "::mlir::func::FuncOp"> {
     Example: test/lit/passes/commute-linear.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def MergeLinear : Pass<"mp-merge-linear", "::mlir::func::FuncOp"> {
+  let summary = "add weights, not products";
+  let description = [{
+    The sum or difference of two products of one table is one product with the
+    sum or difference of the weights. Reassociates.
+    Example: test/lit/passes/merge-linear.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def CommuteMax : Pass<"mp-commute-max", "::mlir::func::FuncOp"> {
+  let summary = "apply what keeps order to a maximum, not to each message";
+  let description = [{
+    What is added per node, positive factors, relu and other functions that never
+    decrease leave a max or min over the edges of a node; a sign turns it around.
+    Reassociates.
+    Example: test/lit/passes/commute-max.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::gossamer::mp::MpDialect"];
 }
 
 def DecomposeSoftmax : Pass<"mp-decompose-softmax", "::mlir::func::FuncOp"> {

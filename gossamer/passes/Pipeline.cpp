@@ -18,10 +18,16 @@ static void addLessArithmetic(OpPassManager &passes,
     passes.addPass(createSplitLinear());
   if (fast && options.splitSum)
     passes.addPass(createSplitSum());
+  if (fast && options.groupTerms)
+    passes.addPass(createGroupTerms());
   if (options.hoistBeforeGather)
     passes.addPass(createHoistBeforeGather());
   if (fast && options.commuteLinear)
     passes.addPass(createCommuteLinear());
+  if (fast && options.mergeLinear)
+    passes.addPass(createMergeLinear());
+  if (fast && options.commuteMax)
+    passes.addPass(createCommuteMax());
 }
 
 static void addCleanup(OpPassManager &passes) {
@@ -31,8 +37,9 @@ static void addCleanup(OpPassManager &passes) {
 
 bool PipelineOptions::leaveOut(llvm::StringRef name) {
   for (Option<bool> *option :
-       {&save, &splitLinear, &splitSum, &hoistBeforeGather, &commuteLinear,
-        &factorFromSum, &sinkBehindGather}) {
+       {&save, &splitLinear, &splitSum, &groupTerms, &hoistBeforeGather,
+        &commuteLinear, &mergeLinear, &commuteMax, &factorFromSum,
+        &sinkBehindGather}) {
     if (option->getArgStr() != name)
       continue;
     *option = false;
@@ -62,6 +69,7 @@ void gossamer::buildPipeline(OpPassManager &manager,
                          : Half::Backward;
     llvm::append_range(gradients.wrt, options.wrt);
     gradients.save = options.save;
+    gradients.wideIndex = options.wideIndex;
     passes.addPass(createDifferentiate(gradients));
   }
   passes.addPass(createForgetGradients());

@@ -31,6 +31,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
           clEnumValN(Gradients::Backward, "backward", "the gradients"))};
   ListOption<int64_t> wrt{*this, "wrt",
                           llvm::cl::desc("arguments that need gradients")};
+  Option<bool> wideIndex{*this, "wide-index",
+                         llvm::cl::desc("ids of edges need more than 32 bits"),
+                         llvm::cl::init(false)};
   Option<bool> save{*this, "save",
                     llvm::cl::desc("the forward saves rows of nodes"),
                     llvm::cl::init(true)};
@@ -39,12 +42,21 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                            llvm::cl::init(true)};
   Option<bool> splitSum{*this, "split-sum", llvm::cl::desc("run split-sum"),
                         llvm::cl::init(true)};
+  Option<bool> groupTerms{*this, "group-terms",
+                          llvm::cl::desc("run group-terms"),
+                          llvm::cl::init(true)};
   Option<bool> hoistBeforeGather{*this, "hoist-before-gather",
                                  llvm::cl::desc("run hoist-before-gather"),
                                  llvm::cl::init(true)};
   Option<bool> commuteLinear{*this, "commute-linear",
                              llvm::cl::desc("run commute-linear"),
                              llvm::cl::init(true)};
+  Option<bool> mergeLinear{*this, "merge-linear",
+                           llvm::cl::desc("run merge-linear"),
+                           llvm::cl::init(true)};
+  Option<bool> commuteMax{*this, "commute-max",
+                          llvm::cl::desc("run commute-max"),
+                          llvm::cl::init(true)};
   Option<bool> factorFromSum{*this, "factor-from-sum",
                              llvm::cl::desc("run factor-from-sum"),
                              llvm::cl::init(true)};

@@ -220,7 +220,7 @@ class _Eval:
         shape, axis = self.shape(self.type), self.op.number("axis")
         ones = [1] * len(shape)
         ones[axis] = shape[axis]
-        return torch.arange(shape[axis]).reshape(ones).expand(shape)
+        return torch.arange(shape[axis], dtype=self.type.dtype).reshape(ones).expand(shape)
 
     def mp_broadcast(self, x):
         return x.expand(self.shape(self.type))

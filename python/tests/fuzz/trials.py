@@ -24,8 +24,11 @@ from programs.graphs import AnyCase
 OPTIONAL = (
     "split-linear",
     "split-sum",
+    "group-terms",
     "hoist-before-gather",
     "commute-linear",
+    "merge-linear",
+    "commute-max",
     "factor-from-sum",
     "sink-behind-gather",
     "save",

@@ -390,7 +390,7 @@ func.func @contract_result(%x: tensor<?x4xf32, #node>, %g: tensor<?x3xf32, #node
 // -----
 
 func.func @iota_type() -> tensor<4xi32> {
-  // expected-error @below {{counts in i64, but has 'tensor<4xi32>'}}
+  // expected-error @below {{counts in i64, or edges in i32, but has 'tensor<4xi32>'}}
   %r = mp.iota axis 0 : tensor<4xi32>
   return %r : tensor<4xi32>
 }

@@ -128,6 +128,8 @@ func.func @gradients(%m: tensor<?x4xf32, #edge>, %d: tensor<?x2x4xf32, #dst>) ->
   %e = mp.detach %m : tensor<?x4xf32, #edge>
   // CHECK: mp.iota axis 0 : tensor<?xi64, #mp.rows<0, edge>>
   %i = mp.iota axis 0 : tensor<?xi64, #edge>
+  // CHECK: mp.iota axis 0 : tensor<?xi32, #mp.rows<0, edge>>
+  %j = mp.iota axis 0 : tensor<?xi32, #edge>
   // CHECK: mp.iota axis 1 : tensor<2x4xi64>
   %k = mp.iota axis 1 : tensor<2x4xi64>
   // CHECK: mp.pad_rows

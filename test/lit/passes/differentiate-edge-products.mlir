@@ -35,6 +35,7 @@ func.func @bias(%b: tensor<2xf32>, %e: tensor<?x2xf32, #edge>) -> tensor<?x2xf32
   %r = mp.broadcast %b : tensor<2xf32> -> tensor<?x2xf32, #edge>
   %y = arith.addf %e, %r : tensor<?x2xf32, #edge>
   %t = math.tanh %y : tensor<?x2xf32, #edge>
-  %h = mp.reduce max dst %t : tensor<?x2xf32, #edge> -> tensor<?x2xf32, #node>
+  %p = arith.mulf %t, %e : tensor<?x2xf32, #edge>
+  %h = mp.reduce max dst %p : tensor<?x2xf32, #edge> -> tensor<?x2xf32, #node>
   return %h : tensor<?x2xf32, #node>
 }

@@ -47,7 +47,7 @@ func.func @attention(%x: tensor<?x4xf32, #node>, %e: tensor<?x1xf32, #edge>) -> 
 
 // Of a maximum, which edge attained it.
 // FORWARD-LABEL: func @pool
-// FORWARD-SAME: -> (tensor<?x4xf32, #mp.rows<0, node>>, tensor<?x4xi64, #mp.rows<0, node>>)
+// FORWARD-SAME: -> (tensor<?x4xf32, #mp.rows<0, node>>, tensor<?x4xi32, #mp.rows<0, node>>)
 // BACKWARD-LABEL: func @pool
 // BACKWARD-NOT: mp.reduce max
 // BACKWARD: arith.cmpi eq
@@ -58,4 +58,19 @@ func.func @pool(%x: tensor<?x4xf32, #node>, %y: tensor<?x4xf32, #node>) -> tenso
   %e = math.tanh %m : tensor<?x4xf32, #edge>
   %s = mp.reduce max dst %e : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
   return %s : tensor<?x4xf32, #node>
+}
+
+// Rows that are narrow beside the argument they sum up: the backward reads them
+// instead of the argument.
+// FORWARD-LABEL: func @scores
+// FORWARD-SAME: -> (tensor<?x1xf32, #mp.rows<0, node>>, tensor<?xf32, #mp.rows<0, node>>)
+func.func @scores(%x: tensor<?x32xf32, #node>, %w: tensor<?x1xf32, #node>) -> tensor<?x1xf32, #node> {
+  %d = mp.reduce_axis sum %x axis 1 : tensor<?x32xf32, #node> -> tensor<?xf32, #node>
+  %r = mp.reshape %d : tensor<?xf32, #node> -> tensor<?x1xf32, #node>
+  %e = math.exp %r : tensor<?x1xf32, #node>
+  %u = mp.gather src %e : tensor<?x1xf32, #node> -> tensor<?x1xf32, #edge>
+  %v = mp.gather dst %w : tensor<?x1xf32, #node> -> tensor<?x1xf32, #edge>
+  %p = arith.mulf %u, %v : tensor<?x1xf32, #edge>
+  %s = mp.reduce sum dst %p : tensor<?x1xf32, #edge> -> tensor<?x1xf32, #node>
+  return %s : tensor<?x1xf32, #node>
 }

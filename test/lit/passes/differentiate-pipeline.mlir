@@ -72,15 +72,15 @@ func.func @gat(%x: tensor<?x64xf32, #node>, %w: tensor<64x16xf32>, %a: tensor<32
 }
 
 // Which edge attained each maximum is saved; the messages are not computed
-// again.
+// again, and what nodes add to all their messages needs no edges.
 // CHECK-LABEL: func @edgeconv
-// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}}i64{{.*}} -> tensor<?x16xf32, #mp.rows<0, node>>
-// CHECK: mp.kernel over #mp.rows<0, node> by dst {{.*}}i64{{.*}} -> (tensor<?x16xf32, #mp.rows<0, node>>, tensor<?x16xf32, #mp.rows<0, node>>)
+// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}}i32{{.*}} -> tensor<?x16xf32, #mp.rows<0, node>>
+// CHECK: mp.reduce sum src
 // CHECK: mp.yield
 // CHECK-NOT: mp.gather
 // CHECK: return
 // FORWARD-LABEL: func @edgeconv
-// FORWARD-SAME: -> (tensor<?x16xf32, #mp.rows<0, node>>, tensor<?x16xi64, #mp.rows<0, node>>)
+// FORWARD-SAME: -> (tensor<?x16xf32, #mp.rows<0, node>>, tensor<?x16xi32, #mp.rows<0, node>>)
 func.func @edgeconv(%x: tensor<?x64xf32, #node>, %w: tensor<64x16xf32>, %v: tensor<64x16xf32>, %b: tensor<16xf32>) -> tensor<?x16xf32, #node> {
   %xs = mp.gather src %x : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
   %xd = mp.gather dst %x : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>

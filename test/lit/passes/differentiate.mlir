@@ -39,8 +39,8 @@ func.func @mean(%x: tensor<?x4xf32, #src>) -> tensor<?x4xf32, #dst> {
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 // CHECK-LABEL: func @max
-// CHECK: %[[ID:.*]] = mp.iota axis 0 : tensor<?xi64, #mp.rows<0, edge>>
-// CHECK: %[[CANDIDATES:.*]] = arith.select {{.*}} : tensor<?x4xi1, #mp.rows<0, edge>>, tensor<?x4xi64, #mp.rows<0, edge>>
+// CHECK: %[[ID:.*]] = mp.iota axis 0 : tensor<?xi32, #mp.rows<0, edge>>
+// CHECK: %[[CANDIDATES:.*]] = arith.select {{.*}} : tensor<?x4xi1, #mp.rows<0, edge>>, tensor<?x4xi32, #mp.rows<0, edge>>
 // CHECK: %[[FIRST:.*]] = mp.reduce min dst %[[CANDIDATES]]
 // CHECK: %[[AT:.*]] = mp.gather dst %[[FIRST]]
 // CHECK: arith.cmpi eq, {{.*}}, %[[AT]]

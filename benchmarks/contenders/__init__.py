@@ -98,8 +98,12 @@ OURS = "gossamer"
 OPTIONAL_PASSES = (
     "save",
     "split-linear",
+    "split-sum",
+    "group-terms",
     "hoist-before-gather",
     "commute-linear",
+    "merge-linear",
+    "commute-max",
     "factor-from-sum",
     "sink-behind-gather",
 )

@@ -25,7 +25,7 @@ from torch import Tensor
 from cases import Case
 from contenders import Runner, contender, timed
 from graphs import GRAPHS
-from layers import cotangents, reference_of, workload
+from layers import Workload, cotangents, reference_of, workload
 from roofline import least_ms
 
 # The state measure: per tensor max|a - ref| / max|ref| from float64 may be this much, or this many
@@ -34,6 +34,8 @@ from roofline import least_ms
 TOLERANCE, OWN_FACTOR, OWN_SLACK = 1e-5, 4.0, 1e-6
 # A call that takes longer is made once: its time is that of the call that was compared.
 SLOW_S = 8.0
+# Calls after which a module does the same in each.
+REHEARSALS = 3
 
 Output = tuple[list[Tensor], dict[str, Tensor]]
 
@@ -194,8 +196,9 @@ def peak_memory(case: Case, name: str) -> float | None:
     """Megabytes that one call adds to this process at its peak; None where it can't be measured.
 
     The call is the first one of its size, so memory kept from earlier calls does not hide any. The
-    graph's index arrays and compiled code are no part of it: a narrow call on the same graph and a
-    call on a tiny graph make them before.
+    graph's index arrays and compiled code are no part of it: a narrow call on the same graph and
+    calls on a tiny graph make them before, by the same module where its first calls differ from
+    later ones.
     """
     graph, chosen = GRAPHS[case.graph](), contender(name)
     tiny = "tiny-sampled" if case.graph.endswith("sampled") else "tiny"
@@ -209,8 +212,9 @@ def peak_memory(case: Case, name: str) -> float | None:
         step()
     else:
         steps(graph, 4)()
-        steps(GRAPHS[tiny](), case.features)()
-        step = first_call(case, builder, graph)
+        rehearsal = workload(case.layer, GRAPHS[tiny](), case.features, case.training)
+        stepper(builder(rehearsal), case)()
+        step = first_call(case, builder, graph, rehearsal)
     gc.collect()
     try:
         # Makes the peak that the kernel keeps start from now.
@@ -222,9 +226,15 @@ def peak_memory(case: Case, name: str) -> float | None:
     return round(status_megabytes("VmHWM") - before, 1)
 
 
-def first_call(case: Case, builder, graph) -> Callable[[], object]:
-    """A step of a new runner that has not run at all, not even to learn the shape of outputs."""
+def first_call(case: Case, builder, graph, rehearsal: Workload) -> Callable[[], object]:
+    """A step of a new runner that has not run on this graph at all, not even to learn the shape of
+    outputs.
+    """
     runner = builder(workload(case.layer, graph, case.features, case.training))
+    if runner.elsewhere is not None:
+        step = stepper(runner.elsewhere(rehearsal), case)
+        for _ in range(REHEARSALS):
+            step()
     if not case.training:
         return stepper(runner, case)
     blocks = graph.blocks if hasattr(graph, "blocks") else [[graph]]

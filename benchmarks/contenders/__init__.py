@@ -30,6 +30,7 @@ class Runner:
         gradients: reads them, by the workload's names and in its shapes.
         check: raises when the last call did not take the path that the contender stands for.
         convert_s: seconds that making the graph's format took, once; 0 where each call does it.
+        elsewhere: the same module on another workload, to make its first calls there.
     """
 
     runs: Sequence[Callable[[], Tensor]]
@@ -37,6 +38,7 @@ class Runner:
     gradients: Callable[[], dict[str, Tensor]]
     check: Callable[[], None] = field(default=lambda: None)
     convert_s: float = 0.0
+    elsewhere: Callable[[Workload], Runner] | None = None
 
 
 Builder = Callable[[Workload], Runner]

@@ -29,12 +29,11 @@ def our_blocks(blocks: tuple[EdgeList, ...]) -> list[gs.Graph]:
     ]
 
 
-def build(
-    work: Workload,
-    graphs: list[Callable[[], object]],
-    seconds: float,
-    without: tuple[str, ...] = (),
-) -> Runner:
+# The graph of each call of a workload, and the seconds of making them beforehand.
+GraphsOf = Callable[[Workload], tuple[list[Callable[[], object]], float]]
+
+
+def build(work: Workload, graphs_of: GraphsOf, without: tuple[str, ...] = ()) -> Runner:
     """Any layer that is written as UDFs; `without` some optional passes of the compiler."""
     model = model_of(work)
     fast = CompiledModule(model, Options(fallback="error", without=without))
@@ -44,19 +43,24 @@ def build(
         assert not report.fallbacks, report.fallbacks
         assert report.programs
 
-    return model_runner(work, model, fast, graphs, check=check, convert_s=seconds)
+    def on(other: Workload) -> Runner:
+        graphs, seconds = graphs_of(other)
+        rest = {"check": check, "convert_s": seconds, "elsewhere": on}
+        return model_runner(other, model, fast, graphs, **rest)
+
+    return on(work)
 
 
 def on_dgl(work: Workload) -> Runner:
     """On the graphs that the DGL contenders use."""
     from contenders import dgl_udf
 
-    return build(work, *dgl_udf.graphs_of(work))
+    return build(work, dgl_udf.graphs_of)
 
 
 def on_ours(work: Workload, without: tuple[str, ...] = ()) -> Runner:
     """On our own graphs."""
-    return build(work, *graphs_by_call(work, our_graph, our_blocks), without)
+    return build(work, lambda of: graphs_by_call(of, our_graph, our_blocks), without)
 
 
 BUILDERS = dict.fromkeys(MODELS, on_ours)

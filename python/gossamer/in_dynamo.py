@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gossamer import native
+from gossamer.borrow import is_dgl_graph
 from gossamer.capture.trace_guard import guard_number, guarded
 from gossamer.capture.whole_arguments import rebuilt
 from gossamer.errors import GraphError
@@ -72,6 +73,11 @@ def _enter(value: Any, graphs: list[Graph]) -> Any:
                 return _GRAPH + str(number)
         graphs.append(value)
         return _GRAPH + str(len(graphs) - 1)
+    if is_dgl_graph(value):
+        raise GraphError(
+            "a DGL graph can't enter torch.compile, which does not see into DGL's library; "
+            "make a graph of it once, outside, with gs.from_dgl(graph), and pass that"
+        )
     if isinstance(value, list):
         return [_enter(item, graphs) for item in value]
     if isinstance(value, tuple):
@@ -83,8 +89,6 @@ def _enter(value: Any, graphs: list[Graph]) -> Any:
 
 def _parts(graph: Graph) -> tuple:
     """A graph as tensors and constants."""
-    if graph._batch_nodes or graph._batch_edges:
-        raise GraphError("a batch of graphs can't enter torch.compile; batch its tensors yourself")
     schema = graph._schema
     names = (
         schema.ntypes,
@@ -103,7 +107,11 @@ def _parts(graph: Graph) -> tuple:
         for each in graph._structures
     ]
     frames = [*graph._node_frames, *graph._edge_frames]
-    return names, kinds, idtype, arrays, [_columns(frame) for frame in frames]
+    batch = [
+        {index: members.counts for index, members in found.items()}
+        for found in (graph._batch_nodes, graph._batch_edges)
+    ]
+    return names, kinds, idtype, arrays, batch, [_columns(frame) for frame in frames]
 
 
 def _csr(structure: Structure, name: str, *ends: Any) -> Csr:
@@ -115,17 +123,14 @@ def _csr(structure: Structure, name: str, *ends: Any) -> Csr:
 
 
 def _columns(frame: Frame) -> dict[str, Tensor]:
-    if not isinstance(frame._columns, dict):
-        raise GraphError(
-            "a graph that shares DGL's fields can't enter torch.compile; make one with "
-            "gs.graph(dgl_graph.edges(), num_nodes=dgl_graph.num_nodes())"
-        )
-    for name, column in frame._columns.items():
+    columns = frame._columns
+    found = {name: columns[name] for name in columns}
+    for name, column in found.items():
         if not isinstance(column, Tensor):
             raise GraphError(
                 f"field {name!r} is computed when it is first read; read it before torch.compile"
             )
-    return dict(frame._columns)
+    return found
 
 
 # --- what AOTAutograd traces ----------------------------------------------------------------------
@@ -163,7 +168,9 @@ def _run(number: int, function: Callable, parts: list, args: list, kwargs: dict)
     ]
 
 
-def _graph(names: tuple, kinds: list, idtype: str, arrays: list, columns: list) -> Graph:
+def _graph(
+    names: tuple, kinds: list, idtype: str, arrays: list, batch: list, columns: list
+) -> Graph:
     ntypes, relations, src_ids, dst_ids, is_block = names
     ends = tuple(RelationEnds(*relation) for relation in relations)
     schema = Schema(tuple(ntypes), ends, tuple(src_ids), tuple(dst_ids), is_block)
@@ -171,7 +178,7 @@ def _graph(names: tuple, kinds: list, idtype: str, arrays: list, columns: list) 
         TracedStructure(tensors, _DTYPES[idtype], homogeneous=homogeneous, is_block=block)
         for tensors, (homogeneous, block) in zip(arrays, kinds, strict=True)
     ]
-    return graph_of(schema, structures, columns)
+    return graph_of(schema, structures, columns, batch)
 
 
 def _changed(frame: Frame, before: dict[str, Tensor]) -> dict[str, Tensor]:

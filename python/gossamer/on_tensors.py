@@ -17,7 +17,7 @@ from gossamer.errors import GraphError
 from gossamer.frame import Frame
 from gossamer.graph import Graph
 from gossamer.schema import Schema
-from gossamer.traced_graph import ARRAYS, TracedStructure, arrays_of
+from gossamer.traced_graph import ARRAYS, TracedMembership, TracedStructure, arrays_of
 
 
 class OnTensors(nn.Module):
@@ -32,7 +32,8 @@ class OnTensors(nn.Module):
     the arrays (N + 1,), (E,), (E,) of its edges by destination node, then by source node:
     ``in_offsets, in_neighbors, in_edge_ids, out_offsets, out_neighbors, out_edge_ids``, int32, as
     the operator ``gossamer::coo_to_csr`` makes them from a list of edges; then node fields, by type
-    and name, and edge fields. `names` lists them.
+    and name, and edge fields; then, of a batch, how many nodes and edges each graph has. `names`
+    lists them.
 
     Raises:
         GraphError: a graph of another form than the one in ``args``.
@@ -205,28 +206,32 @@ class _DictForm(_Form):
 
 class _GraphForm(_Form):
     def __init__(self, graph: Graph):
-        if graph._batch_nodes or graph._batch_edges:
-            raise GraphError("a batch of graphs has no form as tensors yet; pass single graphs")
         self._scheme = _scheme(graph)
         self._schema = graph._schema
         self._idtype = graph.idtype
         self._kinds = [(each.homogeneous, each.is_block) for each in graph._structures]
         frames = (*graph._node_frames, *graph._edge_frames)
         self._fields = [(frame.kind, sorted(frame)) for frame in frames]
+        self._batch = list(graph._batch_nodes), list(graph._batch_edges)
 
     def names(self, path: str) -> list[str]:
-        etypes = self._schema.etypes
+        ntypes, etypes = self._schema.ntypes, self._schema.etypes
         several = len(etypes) > 1
         found = [
             f"{path}.{etype}.{array}" if several else f"{path}.{array}"
             for etype in etypes
             for array in ARRAYS
         ]
-        types = (*self._schema.ntypes, *etypes)
+        types = (*ntypes, *etypes)
         for name, (kind, fields) in zip(types, self._fields, strict=True):
             data = "ndata" if kind == "nodes" else "edata"
-            where = f"{data}.{name}" if several or len(self._schema.ntypes) > 1 else data
+            where = f"{data}.{name}" if several or len(ntypes) > 1 else data
             found += [f"{path}.{where}.{field}" for field in fields]
+        for kind, own, indices in zip(
+            ("nodes", "edges"), (ntypes, etypes), self._batch, strict=True
+        ):
+            word = f"{path}.batch_num_{kind}"
+            found += [f"{word}.{own[i]}" if len(own) > 1 else word for i in indices]
         return found
 
     def take(self, value: Any, path: str, found: list[Tensor]) -> None:
@@ -242,6 +247,8 @@ class _GraphForm(_Form):
             found += arrays_of(structure)
         for frame in (*value._node_frames, *value._edge_frames):
             found += [frame[field] for field in sorted(frame)]
+        for members in (value._batch_nodes, value._batch_edges):
+            found += [each.counts for each in members.values()]
 
     def build(self, left: list[Tensor]) -> Graph:
         structures = []
@@ -251,13 +258,19 @@ class _GraphForm(_Form):
                 TracedStructure(arrays, self._idtype, homogeneous=homogeneous, is_block=is_block)
             )
         columns = [{field: left.pop() for field in fields} for _, fields in self._fields]
-        return graph_of(self._schema, structures, columns)
+        batch = [{index: left.pop() for index in indices} for indices in self._batch]
+        return graph_of(self._schema, structures, columns, batch)
 
 
 def graph_of(
-    schema: Schema, structures: list[TracedStructure], columns: Sequence[Mapping[str, Tensor]]
+    schema: Schema,
+    structures: list[TracedStructure],
+    columns: Sequence[Mapping[str, Tensor]],
+    batch: Sequence[Mapping[int, Tensor]],
 ) -> Graph:
     """A graph of these relations, with the fields of each node type, then of each relation.
+
+    `batch`: how many nodes, and how many edges, each graph of a batch has, by index of the type.
 
     Raises:
         GraphError: a node type without relations.
@@ -268,7 +281,13 @@ def graph_of(
         Frame(count, "nodes" if i < nodes else "edges", device, dict(each))
         for i, (count, each) in enumerate(zip(rows, columns, strict=True))
     ]
-    return Graph(schema, structures, frames[:nodes], frames[nodes:])
+    graph = Graph(schema, structures, frames[:nodes], frames[nodes:])
+    index = structures[0].arrays[0].dtype
+    graph._batch_nodes, graph._batch_edges = (
+        {i: TracedMembership(counts, own[i].num_rows, index) for i, counts in members.items()}
+        for own, members in zip((frames[:nodes], frames[nodes:]), batch, strict=True)
+    )
+    return graph
 
 
 def _node_counts(schema: Schema, structures: list[TracedStructure]) -> list[int]:
@@ -287,4 +306,4 @@ def _scheme(graph: Graph) -> tuple:
     """What must be equal of two graphs for one exported program."""
     frames = (*graph._node_frames, *graph._edge_frames)
     fields = [{key: frame.schemes()[key] for key in sorted(frame)} for frame in frames]
-    return graph._schema, graph.idtype, fields
+    return graph._schema, graph.idtype, fields, list(graph._batch_nodes), list(graph._batch_edges)

@@ -10,6 +10,7 @@ from torch import Tensor
 from gossamer.errors import GraphError
 from gossamer.ids import ALL, check_range, graph_ids, is_all
 from gossamer.membership import Membership, of_one_graph
+from gossamer.traced_graph import TracedMembership, is_traced
 
 if TYPE_CHECKING:
     from gossamer.schema import CanonicalEtype
@@ -213,6 +214,8 @@ class Queries:
         return found or self._one_graph(self._edge_frames[index].num_rows)
 
     def _one_graph(self, rows: int) -> Membership:
+        if is_traced(self._structures):
+            return TracedMembership.of_one_graph(rows, self._structures[0])
         return of_one_graph(rows, self.idtype, self.device)
 
     # --- shared by the above --------------------------------------------------------------------

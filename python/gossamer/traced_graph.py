@@ -18,6 +18,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from gossamer.errors import GraphError
+from gossamer.membership import Membership
 from gossamer.structure import Csr, Structure
 
 #: Index arrays of one relation, in the order of `arrays_of`.
@@ -142,6 +143,44 @@ class TracedStructure(Structure):
         rows = torch.arange(num_rows, dtype=self._idtype, device=self.device)
         ends = rows.repeat_interleave(csr.offsets.diff().long(), output_size=self.num_edges)
         return torch.empty_like(ends).index_copy(0, csr.edge_ids.long(), ends)
+
+
+class TracedMembership(Membership):
+    """The graphs of a batch that rows belong to: their relation is made of the counts.
+
+    Args:
+        counts: (batch_size,) rows of each graph. rows: how many they are together.
+        index: dtype of the index arrays.
+    """
+
+    __slots__ = ("_index", "_rows")
+
+    def __init__(self, counts: Tensor, rows: int, index: torch.dtype):
+        super().__init__(counts)
+        self._rows = rows
+        self._index = index
+
+    @classmethod
+    def of_one_graph(cls, rows: int, like: Structure) -> TracedMembership:
+        """All rows belong to the graph that has the relation `like`."""
+        counts = torch.full((1,), rows, dtype=like.idtype, device=like.device)
+        return cls(counts, rows, like.arrays[0].dtype)
+
+    @property
+    def structure(self) -> TracedStructure:
+        """The relation from rows to graphs, as `Structure.runs` makes it."""
+        if self._structure is None:
+            counts, named = self.counts.long(), {"dtype": self._index, "device": self.counts.device}
+            offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(self._index)
+            rows, row_offsets = (
+                torch.arange(self._rows, **named),
+                torch.arange(self._rows + 1, **named),
+            )
+            graphs = torch.arange(self.size, **named)
+            graphs = graphs.repeat_interleave(counts, output_size=self._rows)
+            arrays = (offsets, rows, rows, row_offsets, graphs, rows)
+            self._structure = TracedStructure(arrays, self.counts.dtype, homogeneous=False)
+        return self._structure
 
 
 def is_traced(structures: Iterable[Structure]) -> bool:

@@ -206,7 +206,9 @@ class RowsByBucket:
 
     def of(self, column: Tensor, bucket: int) -> Tensor:
         """The rows of `column` that bucket number `bucket` has, which the caller may write to."""
-        if not (column.requires_grad and torch.is_grad_enabled()) or len(self._rows) == 1:
+        plain = not (column.requires_grad and torch.is_grad_enabled())
+        # torch.func has no batching rule for the split.
+        if plain or len(self._rows) == 1 or torch._C._functorch.peek_interpreter_stack():
             return column.index_select(0, self._rows[bucket])
         known = self._split.get(id(column))
         if known is None:

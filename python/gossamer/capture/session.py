@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gossamer.capture.call import CapturedCall, ColumnSpec
 from gossamer.capture.errors import UntraceableError
+from gossamer.capture.func_transforms import transform_at_work
 from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import Snapshot, snapshot
 from gossamer.capture.stored import CALLS
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Captures of one function that differ in the values of floats only; then it runs eagerly.
 MAX_VARIANTS = 8
+
+_OUTSIDE_OF_TRANSFORMS = "take gradients with backward or torch.autograd.grad"
 
 _CHOICES = {
     "fallback": ("eager", "error"),
@@ -191,6 +194,9 @@ class Session:
 
     def capture(self, site: Site) -> Captured | Fallback:
         """The captured form of a graph call, or why it runs eagerly."""
+        transform = transform_at_work()
+        if transform is not None:
+            return _refusal(site, UntraceableError(transform, remedy=_OUTSIDE_OF_TRANSFORMS))
         try:
             reached = _reach(site.functions)
         except CannotSnapshot as error:

@@ -27,6 +27,7 @@ from gossamer.errors import CompileError
 from gossamer.frame import Frame
 
 from .errors import UntraceableError
+from .func_transforms import transform_at_work
 from .refusal import CannotSnapshot
 from .stored import FORWARDS
 from .whole_arguments import Arguments, Unsuited
@@ -266,11 +267,9 @@ def _unusual_state() -> str | None:
         return "autocast is on"
     if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
         return "a torch mode sees every operator"
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return "a torch.func transform is at work"
     if torch.jit.is_tracing() or torch.compiler.is_compiling():
         return "torch is tracing"
-    return None
+    return transform_at_work()
 
 
 __all__ = ["Candidate", "Ready", "Whole"]

@@ -11,14 +11,13 @@ The library is loaded at the first call of :func:`ops`, once per process.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,8 +27,7 @@ BUILD_DIR_VARIABLE = "GOSSAMER_BUILD_DIR"
 _lock = threading.Lock()
 
 
-@dataclass(frozen=True)
-class GraphNeeds:
+class GraphNeeds(NamedTuple):
     """Which index arrays of one graph argument a program reads."""
 
     needs_in_edges: bool
@@ -99,8 +97,7 @@ def ops() -> Any:
     Raises:
         ImportError: the library is missing, or does not fit this torch.
     """
-    with _lock:
-        return _load()
+    return _loaded or _load_once()
 
 
 def program_info(program: Tensor) -> ProgramInfo:
@@ -128,7 +125,17 @@ def release_memory() -> int:
     return ops().release_memory()
 
 
-@functools.cache
+_loaded: Any = None
+
+
+def _load_once() -> Any:
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _load()
+    return _loaded
+
+
 def _load() -> Any:
     path = library_path("gossamer_torch")
     try:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -87,14 +86,20 @@ class Program:
                 with constants_allowed():
                     return native.ops().run_traced(self.code, self.results, arrays, inputs)
             return native.ops().run_known(self.name, self.results, arrays, inputs)
-        graph: list[Tensor] = []
-        sizes: list[int] = []
-        for structure, needs in zip(structures, self.needs, strict=True):
-            arguments = _arguments(structure, needs)
-            graph += arguments.arrays
-            sizes += arguments.sizes
-        self.last_sizes = sizes
-        return native.ops().run(self.code, graph, inputs, sizes)
+        if len(structures) == 1:
+            arguments = _arguments(structures[0], self.needs[0])
+        else:
+            arguments = _Arguments([], [])
+            for structure, needs in zip(structures, self.needs, strict=True):
+                found = _arguments(structure, needs)
+                arguments.arrays.extend(found.arrays)
+                arguments.sizes.extend(found.sizes)
+        self.last_sizes = arguments.sizes
+        return self._operator(self.code, arguments.arrays, inputs, arguments.sizes)
+
+    @functools.cached_property
+    def _operator(self) -> Any:
+        return native.ops().run.default
 
 
 _programs: dict[tuple, Program] = {}
@@ -138,8 +143,7 @@ def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
     )
 
 
-@dataclass(frozen=True)
-class _Arguments:
+class _Arguments(NamedTuple):
     arrays: list[Tensor]
     sizes: list[int]
 
@@ -147,28 +151,22 @@ class _Arguments:
 #: Stands for index arrays that a program does not read.
 _NOTHING = {dtype: torch.empty(0, dtype=dtype) for dtype in (torch.int32, torch.int64)}
 
-_known: weakref.WeakKeyDictionary[Structure, dict[native.GraphNeeds, _Arguments]] = (
-    weakref.WeakKeyDictionary()
-)
-
 
 def _arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
     """The arrays and sizes that a program takes for one graph, kept with the structure."""
-    known = _known.get(structure)
-    if known is None:
-        known = _known[structure] = {}
-    arguments = known.get(needs)
-    if arguments is None:
-        index = torch.int64 if structure.wide_index else torch.int32
-        none = [_NOTHING[index]] * 3
-        arrays = list(structure.in_csr()) if needs.needs_in_edges else none
-        arrays = arrays + (list(structure.out_csr()) if needs.needs_out_edges else none)
-        sizes = [
-            structure.num_src,
-            structure.num_dst,
-            structure.num_edges,
-            structure.max_in_degree() if needs.needs_in_edges else 0,
-            structure.max_out_degree() if needs.needs_out_edges else 0,
-        ]
-        arguments = known[needs] = _Arguments(arrays, sizes)
-    return arguments
+    return structure.once(needs, lambda: _make_arguments(structure, needs))
+
+
+def _make_arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
+    index = torch.int64 if structure.wide_index else torch.int32
+    none = [_NOTHING[index]] * 3
+    arrays = list(structure.in_csr()) if needs.needs_in_edges else none
+    arrays = arrays + (list(structure.out_csr()) if needs.needs_out_edges else none)
+    sizes = [
+        structure.num_src,
+        structure.num_dst,
+        structure.num_edges,
+        structure.max_in_degree() if needs.needs_in_edges else 0,
+        structure.max_out_degree() if needs.needs_out_edges else 0,
+    ]
+    return _Arguments(arrays, sizes)

@@ -8,8 +8,8 @@ stale.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -89,7 +89,7 @@ class Structure:
         self.num_dst = int(num_dst)
         self.homogeneous = homogeneous
         self.is_block = is_block
-        self._cache: dict[str, object] = {}
+        self._cache: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
 
     @classmethod
@@ -135,13 +135,13 @@ class Structure:
 
     def in_csr(self) -> Csr:
         """Rows are destination nodes, neighbors their sources. Built once."""
-        return self._once(
+        return self.once(
             "in_csr", lambda: _compress(self.dst, self.src, self.num_dst, self.num_src)
         )
 
     def out_csr(self) -> Csr:
         """Rows are source nodes, neighbors their destinations. Built once."""
-        return self._once(
+        return self.once(
             "out_csr", lambda: _compress(self.src, self.dst, self.num_src, self.num_dst)
         )
 
@@ -149,25 +149,25 @@ class Structure:
         """Number of edges that enter each destination node: (num_dst,), idtype. Shared: do not
         change.
         """
-        return self._once("in_degrees", lambda: _count(self.dst, self.num_dst))
+        return self.once("in_degrees", lambda: _count(self.dst, self.num_dst))
 
     def out_degrees(self) -> Tensor:
         """Number of edges that leave each source node: (num_src,), idtype. Shared: do not
         change.
         """
-        return self._once("out_degrees", lambda: _count(self.src, self.num_src))
+        return self.once("out_degrees", lambda: _count(self.src, self.num_src))
 
     def max_in_degree(self) -> int:
         """Largest in-degree, 0 without nodes."""
-        return self._once("max_in_degree", lambda: _max_degree(self.in_csr()))
+        return self.once("max_in_degree", lambda: _max_degree(self.in_csr()))
 
     def max_out_degree(self) -> int:
         """Largest out-degree, 0 without nodes."""
-        return self._once("max_out_degree", lambda: _max_degree(self.out_csr()))
+        return self.once("max_out_degree", lambda: _max_degree(self.out_csr()))
 
     def in_buckets(self) -> tuple[Bucket, ...]:
         """Destination nodes grouped by in-degree, ascending, without degree 0."""
-        return self._once("in_buckets", self._make_buckets)
+        return self.once("in_buckets", self._make_buckets)
 
     def pair_keys(self, src: Tensor, dst: Tensor) -> Tensor:
         """One int64 per pair of nodes, equal for equal pairs."""
@@ -177,13 +177,13 @@ class Structure:
         """(`pair_keys` of all edges, ascending; the edge id of each): parallel edges by ascending
         id.
         """
-        return self._once("sorted_pairs", self._sort_pairs)
+        return self.once("sorted_pairs", self._sort_pairs)
 
     def reversed(self) -> Structure:
         """The same edges, each with its ends exchanged. Compressed forms are shared, not
         rebuilt.
         """
-        return self._once("reversed", self._make_reversed)
+        return self.once("reversed", self._make_reversed)
 
     def to(self, device: torch.device) -> Structure:
         """A copy on `device`; self when it is there already."""
@@ -251,7 +251,8 @@ class Structure:
             buckets.append(Bucket(degree, nodes, edge_ids[positions.reshape(-1)].long()))
         return tuple(buckets)
 
-    def _once(self, name: str, make: Callable):
+    def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returned the first time it was asked for under this name."""
         value = self._cache.get(name)
         if value is None:
             with self._lock:

@@ -42,6 +42,7 @@ class Plan:
         self._session = session
         self._trainings: dict[tuple[Numbers, Numbers], Training | None] = {}
         self._unused: dict[Numbers, Numbers] = {}
+        self._needing: dict[tuple[bool, ...], Numbers] = {}
         self._without_gradient: dict[Numbers, Numbers] = {}
         self._arguments_of: dict[tuple[bool, ...], frozenset[int]] = {}
         self.dag = dag
@@ -66,6 +67,12 @@ class Plan:
                 if not self.emitted.types[number].is_float or arguments.isdisjoint(wrt)
             )
         return self._without_gradient[wrt]
+
+    def needing(self, needs: tuple[bool, ...]) -> Numbers:
+        """The arguments whose flag is set."""
+        if needs not in self._needing:
+            self._needing[needs] = tuple(number for number, flag in enumerate(needs) if flag)
+        return self._needing[needs]
 
     def arguments_of(self, given: tuple[bool, ...]) -> frozenset[int]:
         """The arguments to which a gradient can flow from those results whose flag is set."""

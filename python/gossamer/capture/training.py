@@ -54,7 +54,7 @@ class PlanFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, plan: Plan, structures: Sequence[Structure], *tensors: Tensor):
         """Run the forward program and keep what the backward needs."""
-        wrt = tuple(i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed)
+        wrt = plan.needing(ctx.needs_input_grad[2:])
         training = plan.expected_training(wrt, structures)
         saved: list[Tensor] = []
         if training is None:
@@ -69,15 +69,16 @@ class PlanFunction(torch.autograd.Function):
         fixed = plan.without_gradient(wrt)
         if fixed:
             ctx.mark_non_differentiable(*(outputs[number] for number in fixed))
-        ctx.shapes = [(o.shape, o.dtype) for o in outputs]
+        # One result has a gradient whenever there is a backward.
+        ctx.shapes = [(o.shape, o.dtype) for o in outputs] if len(outputs) > 1 else None
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *grads: Tensor | None):
         """Gradients of the tensors that need one."""
-        needed = ctx.needs_input_grad[2:]
-        flows = ctx.plan.arguments_of(tuple(grad is not None for grad in grads))
+        plan, needed = ctx.plan, ctx.needs_input_grad[2:]
+        flows = plan.arguments_of(tuple([grad is not None for grad in grads]))
         kept = ctx.saved_tensors  # once: checkpointing computes them again at each access
         tensors, saved = kept[: ctx.count], kept[ctx.count :]
         if all(grad is None for grad in grads):
@@ -86,8 +87,11 @@ class PlanFunction(torch.autograd.Function):
             found = _interpreted(ctx, tensors, grads)
         else:
             found = _compiled(ctx, tensors, saved, grads)
-        given = [next(found) if need else None for need in needed]
-        return (None, None, *(g if number in flows else None for number, g in enumerate(given)))
+        result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
+        for number, grad in zip(plan.needing(needed), found, strict=True):
+            if number in flows:
+                result[2 + number] = grad
+        return tuple(result)
 
 
 def _compiled(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor], grads):
@@ -105,12 +109,17 @@ def _compiled(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor], grads):
             return _interpreted(ctx, tensors, grads)
         saved = training.forward.run(ctx.structures, tensors)[len(grads) :]
         plan.expect(training)
-    given = [
+    given = grads if ctx.shapes is None else _given(ctx, grads)
+    return iter(training.backward.run(ctx.structures, [*tensors, *saved, *given]))
+
+
+def _given(ctx, grads: Sequence[Tensor | None]) -> list[Tensor]:
+    """Gradients of the floating point results; anything for those that are not used."""
+    return [
         torch.empty(shape, dtype=dtype) if grad is None else grad
         for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
         if dtype.is_floating_point
     ]
-    return iter(training.backward.run(ctx.structures, [*tensors, *saved, *given]))
 
 
 def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):

@@ -17,15 +17,17 @@ is checked by `WholePlan.fits`.
 from __future__ import annotations
 
 import threading
+import types
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from gossamer.errors import CompileError
 from gossamer.frame import Frame
 
+from .argument_form import ArgumentForm
 from .errors import UntraceableError
 from .func_transforms import transform_at_work
 from .refusal import CannotSnapshot
@@ -57,7 +59,7 @@ class _Site:
     """What is known of one kind of arguments. The owner is kept, so that its id stays its own.
 
     `last` is what the function reached in the last whole call; `renewals` counts how often that
-    was found to have changed.
+    was found to have changed, `forms` how often arguments of this kind were taken apart.
     """
 
     owner: object
@@ -67,6 +69,7 @@ class _Site:
     refusal: str | None = None
     last: _Last | None = None
     renewals: int = 0
+    forms: int = 0
 
     def renew(self, witness: Witness | None, reached: Reached, plans: list[WholePlan]) -> None:
         """Remember what a walk found."""
@@ -92,8 +95,7 @@ class Candidate:
     refused: int
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(NamedTuple):
     """A call that runs as one program."""
 
     plan: WholePlan
@@ -117,6 +119,7 @@ class Whole:
         self.reason = "not called yet"
         self._session = session
         self._sites: dict[Hashable, _Site] = {}
+        self._forms: dict[Hashable, tuple[ArgumentForm, _Site]] = {}
         self._refusals = 0
         self._plans = 0
         self._lock = threading.RLock()
@@ -128,14 +131,26 @@ class Whole:
         reason = _unusual_state()
         if reason is not None:
             return self._region(reason)
+        state = _state(function)
+        form, site = self._forms.get(state, (None, None))
+        arguments = None if form is None else form.arguments(args, kwargs)
         try:
-            arguments = Arguments(args, kwargs)
-            site = self._site(function, arguments)
+            if arguments is None:
+                arguments = Arguments(args, kwargs)
+                site = self._site(function, state, arguments)
+                self._remember(state, arguments, site)
             if site.refusal is not None:
                 return self._region(site.refusal)
             return self._find(site, function, arguments)
         except Unsuited as error:
             return self._region(error.reason)
+
+    def _remember(self, state: Hashable, arguments: Arguments, site: _Site) -> None:
+        """Try the form of these arguments first from now on, unless forms change all the time."""
+        site.forms += 1
+        if site.forms <= _MAX_RENEWALS:
+            form = ArgumentForm.of(arguments)
+            self._forms[state] = (form, site)
 
     def note(self, candidate: Candidate) -> None:
         """A call went through in region mode; remember it when nothing fell back."""
@@ -153,17 +168,15 @@ class Whole:
     def _region(self, reason: str) -> None:
         self.mode, self.reason = "region", reason
 
-    def _site(self, function: Callable, arguments: Arguments) -> _Site:
-        owner = getattr(function, "__self__", function)
-        code = getattr(function, "__func__", function)
-        training = getattr(owner, "training", None)
-        key = (id(owner), id(code), training, arguments.key, _ambient())
+    def _site(self, function: Callable, state: Hashable, arguments: Arguments) -> _Site:
+        key = (state, arguments.key)
         site = self._sites.get(key)
         if site is None:
             with self._lock:
                 while len(self._sites) >= _MAX_SITES:
                     del self._sites[next(iter(self._sites))]
-                site = self._sites.setdefault(key, _Site((owner, code)))
+                    self._forms.clear()
+                site = self._sites.setdefault(key, _Site(_parts(function)))
         return site
 
     def _find(
@@ -195,8 +208,7 @@ class Whole:
 
     def _entry(self, key: Hashable, function: Callable, arguments: Arguments) -> str | None:
         """The name under which the disk has the trace of a call."""
-        owner = getattr(function, "__self__", function)
-        training = getattr(owner, "training", None)
+        training = getattr(_parts(function)[0], "training", None)
         fields = [_fields(frame) for frame in arguments.frames]
         keys = (key, training, arguments.key, fields, _ambient())
         return FORWARDS.name(self._session.options, *keys)
@@ -244,6 +256,19 @@ class Whole:
         self._refusals += 1
         site.refusal = reason
         self._region(reason)
+
+
+def _parts(function: Callable) -> tuple[object, object]:
+    """The object that a method is bound to, and its function; twice a function itself."""
+    if type(function) is types.MethodType:
+        return function.__self__, function.__func__
+    return function, function
+
+
+def _state(function: Callable) -> Hashable:
+    """What of a call is known without a look at its arguments."""
+    owner, code = _parts(function)
+    return id(owner), id(code), getattr(owner, "training", None), _ambient()
 
 
 def _ambient() -> Hashable:

@@ -23,7 +23,7 @@ from gossamer.structure import Structure
 
 from .errors import UntraceableError
 
-_PLAIN = (int, str, bool, type(None), torch.dtype, torch.device)
+PLAIN = (int, str, bool, type(None), torch.dtype, torch.device)
 GRAPH, TENSOR = "graph", "tensor"
 
 
@@ -79,7 +79,7 @@ class Arguments:
         kind = type(value)
         if kind is Tensor or kind is torch.nn.Parameter:
             tokens += (TENSOR, self._tensor(value))
-        elif kind in _PLAIN:
+        elif kind in PLAIN:
             tokens += (kind, value)
         elif kind is float:
             tokens += (kind, value.hex())
@@ -115,14 +115,20 @@ class Arguments:
         self.graphs.append(value)
         return len(self.graphs) - 1
 
+    def take_graphs(self) -> None:
+        """Find the frames and relations of the graphs."""
+        graphs = self.graphs
+        nodes = [frame for graph in graphs for frame in graph._node_frames]
+        self.frames: list[Frame] = nodes + [f for graph in graphs for f in graph._edge_frames]
+        self.structures = [each for graph in graphs for each in graph._structures]
+
     def _count_rows(self) -> None:
-        nodes = [frame for graph in self.graphs for frame in graph._node_frames]
-        edges = [frame for graph in self.graphs for frame in graph._edge_frames]
-        self.frames: list[Frame] = nodes + edges
-        self.structures = [each for graph in self.graphs for each in graph._structures]
+        self.take_graphs()
+        num_nodes = sum(len(graph._node_frames) for graph in self.graphs)
+        rows = [frame.num_rows for frame in self.frames]
         self.counts = {
-            "node": [frame.num_rows for frame in nodes],
-            "edge": [frame.num_rows for frame in edges],
+            "node": rows[:num_nodes],
+            "edge": rows[num_nodes:],
             "graph": [graph.batch_size for graph in self.graphs],
         }
         self.sets = {
@@ -203,7 +209,7 @@ def _tensor_key(tensor: Tensor, rows: tuple[str, int] | None) -> Hashable:
 
 
 def _graph_key(graph: Graph) -> Hashable:
-    if not all(map(_plain_initializers, (*graph._node_frames, *graph._edge_frames))):
+    if not all(map(plain_initializers, (*graph._node_frames, *graph._edge_frames))):
         raise Unsuited("a graph has an initializer of its own")
     first = graph._structures[0] if graph._structures else None
     if first is None or first.device.type != "cpu" or not isinstance(graph._schema, Hashable):
@@ -213,7 +219,8 @@ def _graph_key(graph: Graph) -> Hashable:
     return graph._schema, first.idtype, tuple(graph._batch_nodes), tuple(graph._batch_edges)
 
 
-def _plain_initializers(frame: Frame) -> bool:
+def plain_initializers(frame: Frame) -> bool:
+    """Whether rows that nobody writes are zeros."""
     initializers = frame.initializers
     if type(initializers) is Initializers:
         return initializers.default is zeros and not initializers.by_field

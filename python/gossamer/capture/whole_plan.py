@@ -75,12 +75,15 @@ class WholePlan:
     def run(self, arguments: Arguments, reached: Reached) -> Any:
         """The results; fields are written to the graphs."""
         structures = [arguments.structure(number) for number in self._relations]
-        arguments.seeds = [draw_seed() for _ in range(self._num_seeds)]
+        if self._num_seeds:
+            arguments.seeds = [draw_seed() for _ in range(self._num_seeds)]
         tensors = [read(arguments, reached) for read in self._reads]
         outputs = run_tensors(self._plan, structures, tensors)
         for number in self._detached:
             outputs[number] = outputs[number].detach()
         values = _Values(arguments, reached, outputs)
+        if not self._trace.changes:
+            return self._result(values)
         fields = [
             (change, [self._column(made, values) for _, made in change.written])
             for change in self._trace.changes

@@ -17,12 +17,29 @@ from typing import Any
 from gossamer.graph import Graph
 from gossamer.symbolic import is_symbolic
 
-#: Module of the function in DGL, and the names of functions that take a graph.
+#: Module of the function in DGL, and the names of functions that take a graph, or a list of them.
 _FUNCTIONS = {
     "dgl.ops.edge_softmax": ("edge_softmax",),
     "dgl.ops.spmm": ("gspmm",),
     "dgl.ops.sddmm": ("gsddmm",),
-    "dgl.transforms.functional": ("reverse", "add_self_loop", "remove_self_loop"),
+    "dgl.batch": ("batch", "unbatch"),
+    "dgl.subgraph": ("node_subgraph", "edge_subgraph", "in_subgraph", "out_subgraph"),
+    "dgl.transforms.functional": (
+        "reverse",
+        "add_reverse_edges",
+        "add_self_loop",
+        "remove_self_loop",
+        "to_bidirected",
+        "to_simple",
+    ),
+    "dgl.transforms.to_block": ("to_block",),
+    "dgl.propagate": ("prop_nodes_bfs", "prop_nodes_topo", "prop_edges_dfs"),
+    "dgl.traversal": (
+        "topological_nodes_generator",
+        "bfs_nodes_generator",
+        "bfs_edges_generator",
+        "dfs_edges_generator",
+    ),
     "dgl.readout": (
         "sum_nodes",
         "mean_nodes",
@@ -67,7 +84,7 @@ def _teach(function: types.FunctionType, ours: Callable) -> None:
     original.__kwdefaults__ = function.__kwdefaults__
 
     def choose(*args: Any, **kwargs: Any) -> Any:
-        graph = args[0] if args else kwargs.get("graph", kwargs.get("g"))
+        graph = args[0] if args else kwargs.get("graph", kwargs.get("g", kwargs.get("graphs")))
         return (ours if _is_ours(graph) else original)(*args, **kwargs)
 
     function.__kwdefaults__ = {"_gossamer_choose": choose}
@@ -80,4 +97,6 @@ def _body(*args: Any, _gossamer_choose: Callable, **kwargs: Any) -> Any:
 
 
 def _is_ours(graph: Any) -> bool:
+    if isinstance(graph, (list, tuple)) and graph:
+        graph = graph[0]
     return isinstance(graph, Graph) or is_symbolic(graph)

@@ -304,7 +304,7 @@ def run_builtin_reduce(
         batch = NodeBatch({}, {reduce.msg_field: mail}, None, mail.shape[0], relation.dst_ntype)
         parts.append(reduce.as_reduce(batch))
         nodes.append(bucket.nodes)
-    return _merged(parts, torch.cat(nodes), lambda _, like: like.new_full(shape, reduce.identity))
+    return _merged(parts, torch.cat(nodes), lambda _, like: like.new_full(shape, reduce.empty))
 
 
 def run_apply(

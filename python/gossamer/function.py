@@ -89,18 +89,15 @@ class Reduce(BuiltinFunction):
     keeps_infinity: bool = False
 
     @property
-    def identity(self) -> float:
-        """What the reduction of no message is, before infinities become 0."""
-        return {"max": -float("inf"), "min": float("inf")}.get(self.name, 0.0)
-
-    @property
     def replaces_infinity(self) -> bool:
         """Whether infinite results become 0."""
         return self.name in ("max", "min") and not self.keeps_infinity
 
     @property
     def empty(self) -> float:
-        """What DGL's kernels give for a node without messages."""
+        """What DGL's kernels give for a node without messages where another node has one; they
+        leave all at 0 where there is no message at all.
+        """
         return {"max": -float("inf"), "min": float("inf")}.get(self.name, 0.0)
 
     def keeping_infinity(self) -> Reduce:

@@ -147,6 +147,9 @@ FEATURES = {
     "addmm": lambda x, h, c, s: torch.addmm(W[0], h, W, beta=0.5, alpha=2.0),
     "einsum_dot": lambda x, h, c, s: torch.einsum("ehf,ef->eh", x, h),
     "einsum_heads": lambda x, h, c, s: torch.einsum("ehf,hfo->eho", x, HEADS),
+    "einsum_ellipsis": lambda x, h, c, s: torch.einsum(
+        "...hf,hfo->...ho", torch.einsum("...i,ij->...j", x, W), HEADS
+    ),
     "einsum_attention": lambda x, h, c, s: torch.einsum("ehf,hf->eh", x, A) + (x * A).sum(-1),
     "einsum_outer": lambda x, h, c, s: torch.einsum("ei,ej->eij", h, h),
     "einsum_three": lambda x, h, c, s: torch.einsum("ei,ij,ej->e", h, W, x[:, 0])[:, None],
@@ -167,6 +170,11 @@ MAILBOX = {
     "dot": lambda n, m, q, g: (
         torch.einsum("bdf,bf->bd", m, n.data["h"]).softmax(1).unsqueeze(-1).mul(m).sum(1)
     ),
+    "einsum_ellipsis": lambda n, m, q, g: torch.einsum("...i,ij", m, W).sum(1),
+    "addcmul": lambda n, m, q, g: (
+        torch.addcmul(m, m, n.data["h"].unsqueeze(1), value=0.5)
+        + torch.addcdiv(m, m, 1 + n.data["h"].unsqueeze(1) ** 2, value=0.5)
+    ).sum(1),
     "einsum_weights": lambda n, m, q, g: torch.einsum("bd,bdf->bf", g.squeeze(-1), m),
     "bmm": lambda n, m, q, g: torch.bmm(F.softmax(g, 1).transpose(1, 2), m).squeeze(1),
     "matmul_scores": lambda n, m, q, g: (F.softmax(m @ n.data["h"].unsqueeze(-1), 1).mT @ m)[:, 0],

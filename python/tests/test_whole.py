@@ -17,7 +17,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import gossamer as gs
+import gossamer.dgl.function as fn
 from gossamer.capture import whole, whole_trace
+from gossamer.dgl.ops import copy_u_min
 from programs import MODELS, PAIRS, gcn, pair_id
 from programs.gat import GAT, HeadsGAT
 from programs.harness import fields_left, named_outputs, reference, run
@@ -105,6 +107,28 @@ def test_sizes_change_between_calls():
     report = gs.explain(fast)
     assert report.mode == "whole"
     assert sum("forward" in each.calls for each in report.programs) == 1
+
+
+def test_a_built_in_maximum_without_any_edge():
+    """As in DGL, apply sees infinities at isolated nodes, but zeros when there is no edge."""
+
+    class Shifted(nn.Module):
+        def forward(self, g, x):
+            with g.local_scope():
+                g.ndata["x"] = x
+                apply = lambda nodes: {"y": nodes.data["y"] + 1, "z": 2 * nodes.data["y"]}  # noqa: E731
+                g.update_all(fn.copy_u("x", "m"), fn.max("m", "y"), apply)
+                return g.ndata["y"], g.ndata["z"], copy_u_min(g, x)
+
+    fast = compiled(Shifted())
+    for name in ("zero_in_degree", "no_edges", "no_edges", "zero_in_degree", "chain", "no_edges"):
+        case = BY_NAME[name]
+        x = signed(case.num_src, 3)
+        for found, right in zip(
+            fast(make_graph(case), x), Shifted()(make_graph(case), x), strict=True
+        ):
+            assert torch.equal(found, right)
+    assert gs.explain(fast).mode == "whole"
 
 
 def test_one_model_on_two_graphs_in_turn():

@@ -10,7 +10,8 @@ the call, or raises its own error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import string
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -98,13 +99,15 @@ def _rmatmul(recorder: Recorder, b: Tensor, a: Tensor):
 def _einsum(recorder: Recorder, equation: str, *operands):
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    if not isinstance(equation, str) or "." in equation or len({t.dtype for t in operands}) != 1:
+    if not isinstance(equation, str) or len({t.dtype for t in operands}) != 1:
         return None
     inputs, _, output = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")
     if "->" not in equation:
-        joined = "".join(terms)
+        joined = "".join(terms).replace("...", "")
         output = "".join(sorted(c for c in set(joined) if joined.count(c) == 1))
+        output = "..." + output if "..." in inputs else output
+    *terms, output = _without_ellipsis(terms, output, operands)
     sizes = _label_sizes(terms, operands)
     if sizes is None or any(label not in sizes for label in output):
         return None
@@ -113,12 +116,33 @@ def _einsum(recorder: Recorder, equation: str, *operands):
     return recorder.emit(torch.ops.aten.einsum.default, (full, list(operands)), {}, result)
 
 
+def _without_ellipsis(terms: list[str], output: str, operands: tuple) -> list[str]:
+    """The terms and the output with a letter for each axis that "..." stands for.
+
+    The last axes have the last letters, as torch broadcasts them. What it does not stand for in
+    both is left, and is an unknown label later.
+    """
+    if len(terms) != len(operands) or ("..." in output) != any("..." in term for term in terms):
+        return [*terms, output]
+    free = [c for c in string.ascii_letters if c not in "".join(terms)]
+    most = 0
+    expanded = []
+    for term, operand in zip(terms, operands, strict=True):
+        count = operand.dim() - len(term.replace("...", "")) if "..." in term else 0
+        most = max(most, count)
+        if count < 0 or most > len(free):
+            return [*terms, output]
+        letters = "".join(reversed(free[:count]))
+        expanded.append(term.replace("...", letters))
+    return [*expanded, output.replace("...", "".join(reversed(free[:most])))]
+
+
 def _label_sizes(terms: list[str], operands: tuple) -> dict[str, Size] | None:
     if len(terms) != len(operands):
         return None
     sizes: dict[str, Size] = {}
     for term, operand in zip(terms, operands, strict=True):
-        if len(term) != operand.dim() or len(set(term)) != len(term):
+        if "." in term or len(term) != operand.dim() or len(set(term)) != len(term):
             return None
         for label, size in zip(term, operand.shape, strict=True):
             if not same_size(sizes.setdefault(label, size), size):
@@ -133,6 +157,24 @@ def _cosine(recorder: Recorder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float
     dim = dim + len(shape) if dim < 0 else dim
     result = recorder.empty(shape[:dim] + shape[dim + 1 :], x1.dtype)
     return recorder.emit(torch.ops.aten.cosine_similarity.default, (x1, x2, dim, eps), {}, result)
+
+
+def _beside_each_other(target) -> Callable:
+    """The rule of addcmul and addcdiv: three tensors that broadcast, and a factor."""
+
+    def rule(recorder: Recorder, input: Tensor, a: Tensor, b: Tensor, *, value=1, **rest):
+        inner = broadcast_shape(a.shape, b.shape)
+        shape = inner and broadcast_shape(input.shape, inner)
+        if rest or shape is None or len({t.dtype for t in (input, a, b)}) != 1:
+            return None
+        result = recorder.empty(shape, input.dtype)
+        return recorder.emit(target, (input, a, b), {"value": value}, result)
+
+    return rule
+
+
+_addcmul = _beside_each_other(torch.ops.aten.addcmul.default)
+_addcdiv = _beside_each_other(torch.ops.aten.addcdiv.default)
 
 
 def _logsumexp(recorder: Recorder, input: Tensor, dim: int | Sequence[int], keepdim: bool = False):
@@ -219,6 +261,10 @@ TABLE = {
     Tensor.__rmatmul__: _rmatmul,
     torch.einsum: _einsum,
     torch.cosine_similarity: _cosine,
+    torch.addcmul: _addcmul,
+    Tensor.addcmul: _addcmul,
+    torch.addcdiv: _addcdiv,
+    Tensor.addcdiv: _addcdiv,
     torch.logsumexp: _logsumexp,
     Tensor.logsumexp: _logsumexp,
     torch.nn.functional.batch_norm: _functional_batch_norm,

@@ -233,6 +233,7 @@ def trace_data(trace: Trace) -> dict:
         "asked": [[frame, name, _schema(schema)] for frame, name, schema in trace.asked],
         "listed": _plain(trace.listed),
         "prefixes": _plain(trace.prefixes),
+        "emptiness": _plain(trace.emptiness),
     }
 
 
@@ -253,4 +254,5 @@ def trace_from(data: dict) -> Trace:
         asked=tuple((frame, name, _schema_from(schema)) for frame, name, schema in data["asked"]),
         listed=_tuples(data["listed"]),
         prefixes=_tuples(data["prefixes"]),
+        emptiness=_tuples(data["emptiness"]),
     )

@@ -77,10 +77,12 @@ class Recorder:
         self.inputs: list[InputSpec] = []
         self.recording = True
         self.grad = torch.is_grad_enabled()
-        #: Numbers of rows now, by symbol, where a capture may rely on their order.
+        #: Numbers of rows now, by symbol, where a capture may rely on facts about them.
         self.row_counts: Mapping[Any, int] = {}
         #: (smaller, larger): what it relied on; checked in every later call.
         self.prefixes: list[tuple[Any, Any]] = []
+        #: Whether there are no rows: what it relied on, too.
+        self.emptiness: dict[Any, bool] = {}
         self._by_spec: dict[InputSpec, fx.Node] = {}
         self._fake_lifted: dict[int, Tensor] = {}
         self._lifted = {id(tensor): index for index, tensor in enumerate(lifted)}
@@ -112,6 +114,17 @@ class Recorder:
             return False
         self.prefixes.append((smaller, larger))
         return True
+
+    def is_empty(self, rows: torch.SymInt) -> bool:
+        """Whether there are no such rows now, which is noted.
+
+        Raises:
+            UntraceableError: the number is not known.
+        """
+        symbol = rows.node.expr
+        if symbol not in self.row_counts:
+            raise UntraceableError("a graph made inside forward may have no edge", *user_place())
+        return self.emptiness.setdefault(symbol, self.row_counts[symbol] == 0)
 
     @contextlib.contextmanager
     def unrecorded(self) -> Iterator[None]:

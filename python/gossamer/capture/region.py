@@ -105,7 +105,9 @@ class Region:
     ) -> None:
         """Run or compile ``graph.update_all`` on one relation."""
         relation = graph.relation(relation_index)
-        functions, initializers = plain_functions(message, reduce, apply)
+        functions, initializers = plain_functions(
+            message, reduce, apply, lambda: relation.structure.num_edges == 0
+        )
         call = self._record("update_all", relation, functions, initializers=initializers)
         if isinstance(call, RecordedCall) and not isinstance(builtin_of(reduce), Reduce):
             call = _with_zeros(call, relation.dst)
@@ -366,22 +368,26 @@ def plain_message(function: Any) -> Callable:
     return builtin.as_message if isinstance(builtin, BuiltinFunction) else function
 
 
-def plain_functions(message: Any, reduce: Any, apply: Callable | None) -> tuple[tuple, tuple]:
+def plain_functions(
+    message: Any, reduce: Any, apply: Callable | None, no_edges: Callable[[], bool]
+) -> tuple[tuple, tuple]:
     """The functions of update_all as plain ones, and what isolated nodes get by field.
 
-    A built-in max or min gives isolated nodes an infinity, which apply sees, and which DGL then
-    replaces by 0 in the first field.
+    A built-in max or min gives isolated nodes an infinity (0 where there is no edge at all, which
+    is asked only if it matters), which apply sees, and which DGL then replaces by 0 in the first
+    field.
     """
     builtin = builtin_of(reduce)
     if not isinstance(builtin, Reduce):
         return (plain_message(message), reduce, apply), ()
     reduce = builtin.as_reduce
-    if not builtin.replaces_infinity:
-        return (plain_message(message), reduce, apply), ((builtin.out_field, builtin.empty),)
-    if apply is None:
-        return (plain_message(message), functools.partial(finite_reduce, builtin), None), ()
-    apply = functools.partial(finite_apply, apply)
-    return (plain_message(message), reduce, apply), ((builtin.out_field, builtin.empty),)
+    if builtin.replaces_infinity:
+        if apply is None:
+            reduce = functools.partial(finite_reduce, builtin)
+            return (plain_message(message), reduce, None), ()
+        apply = functools.partial(finite_apply, apply)
+    empty = 0.0 if builtin.empty and no_edges() else builtin.empty
+    return (plain_message(message), reduce, apply), ((builtin.out_field, empty),)
 
 
 def _has_original_ids(relation: Relation) -> bool:

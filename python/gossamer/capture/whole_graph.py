@@ -270,7 +270,9 @@ class WholeEngine:
     def update_all(self, graph: Graph, relation_index: int, message, reduce, apply=None) -> None:
         """Record the functions; write the fields."""
         relation = graph.relation(relation_index)
-        functions, initializers = plain_functions(message, reduce, apply)
+        functions, initializers = plain_functions(
+            message, reduce, apply, lambda: self._recorder.is_empty(relation.structure.num_edges)
+        )
         trace = _CallTrace("update_all", self._recorder, relation, initializers)
         fields = trace.fields(Functions(*functions))
         relation.edges.assign(trace.written)

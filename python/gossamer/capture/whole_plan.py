@@ -70,6 +70,8 @@ class WholePlan:
                 return False
         if any(tuple(frames[frame]) != names for frame, names in trace.listed):
             return False
+        if any((arguments.count(rows) == 0) != empty for rows, empty in trace.emptiness):
+            return False
         return all(arguments.count(a) <= arguments.count(b) for a, b in trace.prefixes)
 
     def run(self, arguments: Arguments, reached: Reached) -> Any:

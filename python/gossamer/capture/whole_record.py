@@ -64,6 +64,7 @@ class Trace:
         asked: (frame, field, schema or None where it is absent) for the fields that forward looked
             for; `listed`: (frame, all names) where it listed them.
         prefixes: row sets, as in `Arguments.rows`, of which the first has no more rows.
+        emptiness: row sets, and whether they have no rows.
     """
 
     call: CapturedCall
@@ -72,3 +73,4 @@ class Trace:
     asked: tuple[tuple[int, str, FieldSchema | None], ...]
     listed: tuple[tuple[int, tuple[str, ...]], ...]
     prefixes: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
+    emptiness: tuple[tuple[tuple[str, int], bool], ...]

@@ -191,6 +191,7 @@ class _ForwardTrace:
             asked=tuple((i, k, v) for i, source in sources for k, v in source.asked.items()),
             listed=tuple((i, source.listed) for i, source in sources if source.listed is not None),
             prefixes=tuple((row_sets[a], row_sets[b]) for a, b in self.recorder.prefixes),
+            emptiness=tuple((row_sets[a], no) for a, no in self.recorder.emptiness.items()),
         )
 
     def _relations(self) -> tuple[Ends, ...]:

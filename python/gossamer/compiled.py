@@ -256,6 +256,7 @@ def warmup() -> None:
     native.ops()
     compiler.load()
 
+    # Functions that only this call has: no process finds their capture on the disk.
     def layer(graph: Any, rows: Any) -> Any:
         with graph.local_scope():
             graph.ndata["h"] = rows

@@ -64,7 +64,7 @@ def write(name: str, payload: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=base, delete=False) as file:
             file.write(hashlib.sha256(payload).digest() + payload)
         os.replace(file.name, base / name)
-        _drop_oldest(base)
+        _make_room(base, len(payload))
     except OSError as error:
         warnings.warn(f"a compiled program was not kept on disk: {error}", stacklevel=3)
 
@@ -88,8 +88,25 @@ def _is_safe(base: Path) -> bool:
     return False
 
 
-def _drop_oldest(base: Path) -> None:
-    """Delete the entries that were not used for longest, until the rest fits."""
+#: Bytes in a folder when this process last looked, and what it wrote since.
+_used: dict[Path, int] = {}
+
+
+def _make_room(base: Path, written: int) -> None:
+    """Note what was written. Only when that may be too much, the folder is looked through."""
+    used = _used.get(base)
+    if used is not None:
+        used += written
+    if used is None or used > CACHE_BYTES:
+        used = _drop_oldest(base)
+    _used[base] = used
+
+
+def _drop_oldest(base: Path) -> int:
+    """When there is too much, delete what was not used for longest, so that a quarter is free.
+
+    Returns the bytes that are left.
+    """
     entries = []
     for path in base.iterdir():
         try:
@@ -98,8 +115,11 @@ def _drop_oldest(base: Path) -> None:
             continue  # another process dropped it
         entries.append((status.st_mtime_ns, status.st_size, path))
     total = sum(size for _, size, _ in entries)
+    if total <= CACHE_BYTES:
+        return total
     for _, size, path in sorted(entries):
-        if total <= CACHE_BYTES:
-            return
+        if total <= CACHE_BYTES * 3 // 4:
+            break
         path.unlink(missing_ok=True)
         total -= size
+    return total

@@ -22,7 +22,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from gossamer.capture.snapshot import CannotSnapshot, format_path, snapshot
+from gossamer.capture.stable_key import stable_name
 from gossamer.capture.substitute import substitute
+
+pytestmark = pytest.mark.stored
 
 ALPHA = 2
 BETA = 0.5
@@ -57,7 +60,10 @@ def tensors(udf):
 
 
 def same(a, b):
+    """Whether two states are equal; then and only then they have one name on the disk, if any."""
     hash(a[0])
+    name, other = stable_name(*a), stable_name(*b)
+    assert None in (name, other) or (name == other) == (a == b)
     return a == b
 
 

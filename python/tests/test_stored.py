@@ -242,6 +242,16 @@ def test_what_may_see_the_order_of_a_set_is_not_kept(traces):
     assert traces == ["call", "call"]
 
 
+def test_an_empty_set_has_no_order(traces):
+    source = SOURCE.replace("self.width = 4", "self.width = 4; self.names = set()")
+    source = source.replace("* self.width", "* (self.width + len(self.names))")
+    for _ in range(2):
+        check(user_code(source))
+    assert traces == ["call"]
+    check(user_code(source.replace("set()", "{1}")))
+    assert traces == ["call"] * 2
+
+
 def test_other_folders_of_options_do_not_meet(traces):
     x, weight = data()
     for without in ((), ("hoist-before-gather",)):

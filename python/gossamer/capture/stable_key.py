@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Hashable
+from itertools import zip_longest
 from types import CodeType
 from typing import Any
 
@@ -82,8 +83,12 @@ class _Writer:
 
     def sequence(self, values: tuple | list) -> None:
         self.text("sequence", f"{type(values).__name__} {len(values)}")
-        for value in values:
-            self.write(value)
+        for value, following in zip_longest(values, values[1:]):
+            # A walk writes a set as its type and its size, then what is in it.
+            if (value is set or value is frozenset) and type(following) is int and not following:
+                self.text("type", f"empty {value.__name__}")
+            else:
+                self.write(value)
 
     def once(self, value: Any) -> bool:
         """Whether an object is met for the first time; writes its number."""

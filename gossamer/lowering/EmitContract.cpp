@@ -42,6 +42,8 @@ void StageEmitter::emitContractTile(const Stage &stage, Tile outer,
       {identity(b, kind, stage.places.front().element)},
       [&](const Tile &tile, ValueRange carried) {
         SmallVector<Segment> segments = tile.segments(lanes);
+        if (cursor)
+          prefetchAhead(expr, tile, *cursor);
         Evaluator evaluator(b, frame, expr, tile, segments);
         Carried values = evaluator.at(cursor);
         // Whole vectors first, then the rest.
@@ -68,6 +70,8 @@ Carried StageEmitter::emitContractLoops(const Stage &stage, Tile tile,
                                         ArrayRef<Segment> segments,
                                         EdgeCursor *cursor) {
   if (dim == last) {
+    if (cursor)
+      prefetchAhead(stage.expr, tile, *cursor);
     Evaluator evaluator(b, frame, stage.expr, tile, segments);
     return combineAll(stage, carried, evaluator.at(cursor));
   }

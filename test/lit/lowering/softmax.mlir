@@ -68,3 +68,27 @@ func.func @mlp(%x: tensor<?x8xf32, #node>, %w: tensor<8x32xf32>) -> tensor<?x32x
   }
   return %h : tensor<?x32xf32, #node>
 }
+
+// -----
+
+// A dot product per edge reads a neighbour's row first: it asks for the rows of
+// later edges, a line for each head, before the first op on this one's.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @dot_attention
+// CHECK-LABEL: func.func @kernel_0
+// CHECK-NOT:     arith.mulf
+// CHECK:         llvm.intr.prefetch
+// CHECK:         arith.mulf {{.*}} : vector<16xf32>
+func.func @dot_attention(%z: tensor<?x4x16xf32, #node>) -> tensor<?x4xf32, #node> {
+  %h = mp.kernel over #node by dst (%x = %z) : (tensor<?x4x16xf32, #node>) -> tensor<?x4xf32, #node> {
+    %u = mp.gather src %x : tensor<?x4x16xf32, #node> -> tensor<?x4x16xf32, #edge>
+    %v = mp.gather dst %x : tensor<?x4x16xf32, #node> -> tensor<?x4x16xf32, #edge>
+    %p = arith.mulf %u, %v : tensor<?x4x16xf32, #edge>
+    %d = mp.reduce_axis sum %p axis 2 : tensor<?x4x16xf32, #edge> -> tensor<?x4xf32, #edge>
+    %e = math.exp %d : tensor<?x4xf32, #edge>
+    %s = mp.reduce sum dst %e : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+    mp.yield %s : tensor<?x4xf32, #node>
+  }
+  return %h : tensor<?x4xf32, #node>
+}

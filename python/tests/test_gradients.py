@@ -158,8 +158,11 @@ def test_a_saved_tensor_changed_in_place_is_torchs_error():
     loss = fast(g, _rows()).sum()
     with torch.no_grad():
         fast.score.weight.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as raised:
         loss.backward()
+    (note,) = raised.value.__notes__
+    assert AttentionLayer.message.__code__.co_filename in note
+    assert "h = h + y" in note
 
 
 def test_gradients_have_the_same_bits_for_any_number_of_threads():

@@ -79,7 +79,7 @@ class PlanFunction(torch.autograd.Function):
         """Gradients of the tensors that need one."""
         plan, needed = ctx.plan, ctx.needs_input_grad[2:]
         flows = plan.arguments_of(tuple([grad is not None for grad in grads]))
-        kept = ctx.saved_tensors  # once: checkpointing computes them again at each access
+        kept = _kept(ctx)
         tensors, saved = kept[: ctx.count], kept[ctx.count :]
         if all(grad is None for grad in grads):
             found = iter([None] * sum(needed))
@@ -120,6 +120,21 @@ def _given(ctx, grads: Sequence[Tensor | None]) -> list[Tensor]:
         for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
         if dtype.is_floating_point
     ]
+
+
+def _kept(ctx) -> Sequence[Tensor]:
+    """The saved tensors. Asked for once: checkpointing computes them again at each access."""
+    try:
+        return ctx.saved_tensors
+    except RuntimeError as error:
+        places = [place for step in ctx.plan.dag.steps for place in step.call.places]
+        if places and "inplace operation" in str(error):
+            file, line = places[0]
+            error.add_note(
+                f"{file}:{line}: the compiled graph call keeps every tensor that it reads for its "
+                "backward; one was changed in place afterwards. Write h = h + y instead of h += y"
+            )
+        raise
 
 
 def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):

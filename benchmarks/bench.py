@@ -23,7 +23,7 @@ from contenders import ABLATIONS, CONTENDERS, OURS
 from graphs import GRAPHS
 from layers import HEADS, LAYERS
 from pictures import draw
-from tables import ablations_table, bars_table, case_text, scaling_table
+from tables import ablations_table, bars_table, case_text, scaling_table, schedules_table
 
 # Contenders whose memory the bars speak of.
 WEIGHED = (OURS, "dgl")
@@ -103,6 +103,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--weigh", nargs="*", choices=CONTENDERS, help="whose memory is measured")
     parser.add_argument("--thp", action="store_true", help="also with torch's huge pages")
     parser.add_argument("--scaling", action="store_true", help="10^5 to 10^7 edges; only that")
+    parser.add_argument("--schedules", action="store_true", help="each choice forced; only that")
     parser.add_argument("--startup", action="store_true", help="small graphs, first calls; only")
     parser.add_argument("--ablations", action="store_true", help="each pass left out; only that")
     parser.add_argument("--write-docs", action="store_true", help="docs/performance.md; only that")
@@ -166,12 +167,11 @@ def measure_ablations(record: dict, options: argparse.Namespace) -> None:
     print(f"\n{ablations_table(record['ablations'])}", flush=True)
 
 
-def measure_scaling(record: dict, options: argparse.Namespace) -> None:
-    """Puts the sum over neighbours into the record."""
-    command = [sys.executable, Path(__file__).with_name("scaling.py"), str(options.threads)]
+def measured_by(script: str, threads: int) -> list[dict]:
+    """What a script of this folder measures in a process of its own."""
+    command = [sys.executable, Path(__file__).with_name(script), str(threads)]
     done = subprocess.run(command, stdout=subprocess.PIPE, env=plain_pages(), check=True)
-    record["scaling"] = [json.loads(line) for line in done.stdout.splitlines()]
-    print(f"\n{scaling_table(record['scaling'])}", flush=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def add(entries: list[dict], entry: Mapping) -> list[dict]:
@@ -200,10 +200,15 @@ def main() -> int:
     if options.startup:
         record["startup"] = startup.probes()
     if options.scaling:
-        measure_scaling(record, options)
+        record["scaling"] = measured_by("scaling.py", options.threads)
+        print(f"\n{scaling_table(record['scaling'])}", flush=True)
+    if options.schedules:
+        record["schedules"] = measured_by("schedules.py", options.threads)
+        print(f"\n{schedules_table(record['schedules'])}", flush=True)
     if options.ablations:
         measure_ablations(record, options)
-    if not (options.startup or options.scaling or options.ablations):
+    only = (options.startup, options.scaling, options.schedules, options.ablations)
+    if not any(only):
         differing = measure_cases(record, options)
     save(record, output)
     pictures = draw(record, output.parent)

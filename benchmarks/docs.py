@@ -8,7 +8,7 @@ from pathlib import Path
 from bars import verdicts
 from cases import MODES
 from pictures import draw
-from tables import ablations_table, bars_table, case_text, scaling_table
+from tables import ablations_table, bars_table, case_text, scaling_table, schedules_table
 
 FOLDER = Path(__file__).parents[1] / "docs"
 INTRODUCTION = """# Performance
@@ -22,8 +22,9 @@ the graph's format takes, once; "error" is the largest of outputs and gradients 
 relative. A dash was not measured. A case is measured in one process, all contenders in turn;
 different cases may have been measured at different times.
 
-To measure again: `./dev bench --thp`, `./dev bench --add --startup --scaling --ablations`, then
-`./dev bench --write-docs`. In pieces: `./dev bench --add --layers gat --modes training ...`."""
+To measure again: `./dev bench --thp`, `./dev bench --add --startup --scaling --schedules`,
+`./dev bench --add --ablations`, then `./dev bench --write-docs`. In pieces:
+`./dev bench --add --layers gat --modes training ...`."""
 
 ABLATIONS_NOTE = """Each optional pass of the compiler left out in turn: how many times longer the
 layer then takes. 1.00x: it does nothing there. ARCHITECTURE.md says what each pass does."""
@@ -40,6 +41,8 @@ def write(record: Mapping, folder: Path = FOLDER) -> Path:
     if record.get("ablations"):
         sections.append(f"## What each pass brings\n\n{ABLATIONS_NOTE}")
         sections.append(ablations_table(record["ablations"]))
+    if record.get("schedules"):
+        sections.append(f"## Schedules\n\n{schedules_table(record['schedules'])}")
     for mode in MODES:
         entries = [entry for entry in record["cases"] if entry["case"]["mode"] == mode]
         if entries:

@@ -73,6 +73,21 @@ def bars_table(found: Sequence[Verdict]) -> str:
     return markdown(["bar", "wanted", "found", ""], rows)
 
 
+def schedules_table(rows: Sequence[Mapping]) -> str:
+    """The cost model's choice beside the best one forced for all kernels, and the worst."""
+    head = ["case", "model ms", "best forced ms", "by", "model / best", "worst forced ms"]
+    return markdown(head, map(schedules_row, rows))
+
+
+def schedules_row(row: Mapping) -> list[str]:
+    """The cells of one case."""
+    forced = row["forced_ms"]
+    best = min(forced, key=forced.get)
+    ratio = f"{row['model_ms'] / forced[best]:.2f}x"
+    ends = [number(forced[best], 2), best, ratio, number(max(forced.values()), 2)]
+    return [Case(**row["case"]).title, number(row["model_ms"], 2), *ends]
+
+
 def scaling_table(rows: Sequence[Mapping]) -> str:
     """The sum over neighbours by size, beside the bound and its part that gathers."""
     head = ["graph", "edges", "features", "ms", "bound ms", "gathers ms", "times the bound"]

@@ -142,6 +142,9 @@ LogicalResult ProgramBuilder::addKernel(mp::KernelOp kernel) {
   step.kernel.outputs = std::move(*outputs);
   step.kernel.scratchBytes = info.scratchBytes;
   step.kernel.scratchBytesPerDegree = info.scratchBytesPerDegree;
+  step.kernel.gatheredBytes = info.gatheredBytes;
+  step.kernel.phases = info.phases;
+  step.kernel.partialBytes = info.partialBytes;
   program.steps.push_back(std::move(step));
   return success();
 }

@@ -2,9 +2,11 @@
 
 #include "gossamer/lowering/EmitStages.h"
 #include "gossamer/lowering/PrepareKernel.h"
+#include "gossamer/program/Abi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -52,13 +54,47 @@ static void emitSweep(ImplicitLocOpBuilder &b, KernelFrame &frame,
           });
 }
 
+/// Emits `body` for calls that do the part.
+static void emitPart(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                     const Plan &plan, int64_t part,
+                     function_ref<void()> body) {
+  if (!plan.splitsRows)
+    return body();
+  auto branch = scf::IfOp::create(b, frame.doesPart(part));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+static void emitCombine(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                        StageEmitter &stages, const Phase &phase) {
+  Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, frame.pieces,
+                                    constant(b, 0));
+  auto branch = scf::IfOp::create(b, any);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  for (const Stage &stage : phase.edgeStages)
+    if (stage.kind == Stage::Kind::Reduce)
+      stages.emitCombinePieces(stage);
+}
+
 static void emitRow(ImplicitLocOpBuilder &b, KernelFrame &frame,
                     StageEmitter &stages, const Plan &plan, Value row) {
   frame.enterRow(row);
-  for (const Phase &phase : plan.phases) {
-    for (const Stage &stage : phase.rowStages)
-      stages.emitOnce(stage);
-    emitSweep(b, frame, stages, phase, plan.blockEdges);
+  for (auto [index, phase] : llvm::enumerate(plan.phases)) {
+    int64_t part = kPartsPerPhase * int64_t(index);
+    if (!phase.rowStages.empty())
+      emitPart(b, frame, plan, part + kRowPart, [&] {
+        for (const Stage &stage : phase.rowStages)
+          stages.emitOnce(stage);
+      });
+    if (phase.edgeStages.empty())
+      continue;
+    emitPart(b, frame, plan, part + kEdgePart,
+             [&] { emitSweep(b, frame, stages, phase, plan.blockEdges); });
+    if (plan.splitsRows)
+      emitPart(b, frame, plan, part + kCombinePart,
+               [&] { emitCombine(b, frame, stages, phase); });
   }
 }
 
@@ -98,8 +134,11 @@ FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
   func::FuncOp function = createFunction(b, symbol);
   KernelFrame frame(b, function, kernel, *plan, options);
   StageEmitter stages(b, frame, *plan, options);
-  for (const Stage &stage : plan->sharedStages)
-    stages.emitOnce(stage);
+  if (!plan->sharedStages.empty())
+    emitPart(b, frame, *plan, kRowPart, [&] {
+      for (const Stage &stage : plan->sharedStages)
+        stages.emitOnce(stage);
+    });
   for (const Total &total : plan->totals)
     stages.emitEmpty(total);
   if (!plan->phases.empty())
@@ -113,5 +152,10 @@ FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
   info.usesEdges = plan->usesEdges;
   info.scratchBytes = plan->scratchBytes;
   info.scratchBytesPerDegree = plan->scratchBytesPerDegree;
+  info.gatheredBytes = frame.gatheredBytes();
+  if (plan->splitsRows) {
+    info.phases = plan->phases.size();
+    info.partialBytes = plan->partialBytes;
+  }
   return info;
 }

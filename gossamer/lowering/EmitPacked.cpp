@@ -154,7 +154,8 @@ void StageEmitter::emitPackedReduce(const Stage &stage, const EdgeRange &range,
   for (auto [r, place] : llvm::enumerate(stage.places))
     totals.push_back(
         range.isBlock
-            ? loadSegment(place, tile, stage.expr.targets[r], all)
+            ? loadSegment(place, frame.reductionRow(place), tile,
+                          stage.expr.targets[r], all)
             : startOfRow(stage.kinds[r], vectorOf(place.element, all.lanes)));
   if (range.isBlock)
     totals = combineAll(
@@ -170,5 +171,5 @@ void StageEmitter::emitPackedReduce(const Stage &stage, const EdgeRange &range,
           return combineAll(stage, sums,
                             emitPackedBlock(stage, values, block, end, edges));
         });
-  finishReduce(stage, totals, tile, all);
+  finishReduce(stage, range, totals, tile, all);
 }

@@ -65,8 +65,8 @@ void StageEmitter::emitInitialValues(const Stage &stage) {
                     storeSegment(b, frame,
                                  startOfRow(kind, resultType(stage, result,
                                                              segment.lanes)),
-                                 frame.rowOf(stage.places[result], nullptr),
-                                 tile, stage.expr.targets[result], segment);
+                                 frame.reductionRow(stage.places[result]), tile,
+                                 stage.expr.targets[result], segment);
                 return Carried();
               });
 }
@@ -78,11 +78,8 @@ void StageEmitter::prefetchAhead(const Expr &expr, const Tile &tile,
                                  const EdgeCursor &cursor) {
   constexpr int64_t line = 64, maxLines = 16;
   for (const ExprNode &node : expr.nodes) {
-    bool atNeighbor = false;
-    if (node.kind != ExprNode::Kind::Leaf || !node.perEdge)
-      continue;
-    frame.placeOf(node.value, &atNeighbor);
-    if (!atNeighbor)
+    if (node.kind != ExprNode::Kind::Leaf || !node.perEdge ||
+        !frame.isGathered(node.value))
       continue;
     SmallVector<int64_t> offsets =
         tile.laneOffsets(node.index, {0, tile.size()});
@@ -110,13 +107,20 @@ Carried StageEmitter::reduceBlock(const Stage &stage, Evaluator &values,
                  });
 }
 
-void StageEmitter::finishReduce(const Stage &stage, ArrayRef<Value> totals,
-                                const Tile &tile, ArrayRef<Segment> segments) {
+void StageEmitter::finishReduce(const Stage &stage, const EdgeRange &range,
+                                ArrayRef<Value> totals, const Tile &tile,
+                                ArrayRef<Segment> segments) {
   unsigned results = stage.kinds.size();
-  for (auto [index, total] : llvm::enumerate(totals))
-    storeSegment(
-        b, frame, total, frame.rowOf(stage.places[index % results], nullptr),
-        tile, stage.expr.targets[index % results], segments[index / results]);
+  for (auto [index, total] : llvm::enumerate(totals)) {
+    const Place &place = stage.places[index % results];
+    const LinearForm &target = stage.expr.targets[index % results];
+    Segment segment = segments[index / results];
+    Value row = frame.reductionRow(place);
+    if (range.isBlock) // the next block reads it
+      storeSegment(b, frame, total, row, tile, target, segment);
+    else
+      storeResult(b, frame, total, place, row, tile, target, segment);
+  }
 }
 
 void StageEmitter::emitReduceTile(const Stage &stage, const EdgeRange &range,
@@ -129,8 +133,9 @@ void StageEmitter::emitReduceTile(const Stage &stage, const EdgeRange &range,
     for (unsigned r = 0; r < results; ++r) {
       Type type = resultType(stage, r, segment.lanes);
       totals.push_back(range.isBlock
-                           ? loadSegment(stage.places[r], tile,
-                                         stage.expr.targets[r], segment)
+                           ? loadSegment(stage.places[r],
+                                         frame.reductionRow(stage.places[r]),
+                                         tile, stage.expr.targets[r], segment)
                            : startOfRow(stage.kinds[r], type));
     }
   if (range.isBlock)
@@ -147,16 +152,15 @@ void StageEmitter::emitReduceTile(const Stage &stage, const EdgeRange &range,
           return combineAll(stage, sums,
                             reduceBlock(stage, values, tile, block, end));
         });
-  finishReduce(stage, totals, tile, segments);
+  finishReduce(stage, range, totals, tile, segments);
 }
 
-Value StageEmitter::loadSegment(const Place &place, const Tile &tile,
+Value StageEmitter::loadSegment(const Place &place, Value row, const Tile &tile,
                                 const LinearForm &form, Segment segment) {
   Type stored = place.element.isInteger(1) ? b.getI8Type() : place.element;
-  Value row = frame.element(frame.rowOf(place, nullptr), stored,
-                            tile.baseOffset(b, form),
-                            tile.laneOffsets(form, segment).front());
-  return frame.load(row, place.element, segment.lanes);
+  Value pointer = frame.element(row, stored, tile.baseOffset(b, form),
+                                tile.laneOffsets(form, segment).front());
+  return frame.load(pointer, place.element, segment.lanes);
 }
 
 /// Accumulators share the registers, and long expressions get fewer of them, so
@@ -187,19 +191,19 @@ void StageEmitter::emitMap(const Expr &expr, const Place &place,
                            EdgeCursor *cursor) {
   int64_t lanes = lanesFor(expr, options.vectorBytes);
   int64_t perTile = std::min<int64_t>(4, segmentsPerTile(expr, options));
-  forEachTile(b, expr.dims, 0, expr.dims.size(), lanes * perTile, lanes,
-              originTile(expr.dims.size()), {},
-              [&](const Tile &tile, ValueRange) {
-                SmallVector<Segment> segments = tile.segments(lanes);
-                if (cursor)
-                  prefetchAhead(expr, tile, *cursor);
-                Evaluator values(b, frame, expr, tile, segments);
-                Carried results = values.at(cursor);
-                for (auto [segment, value] : llvm::zip(segments, results))
-                  storeSegment(b, frame, value, frame.rowOf(place, cursor),
-                               tile, expr.targets.front(), segment);
-                return Carried();
-              });
+  forEachTile(
+      b, expr.dims, 0, expr.dims.size(), lanes * perTile, lanes,
+      originTile(expr.dims.size()), {}, [&](const Tile &tile, ValueRange) {
+        SmallVector<Segment> segments = tile.segments(lanes);
+        if (cursor)
+          prefetchAhead(expr, tile, *cursor);
+        Evaluator values(b, frame, expr, tile, segments);
+        Carried results = values.at(cursor);
+        for (auto [segment, value] : llvm::zip(segments, results))
+          storeResult(b, frame, value, place, frame.rowOf(place, cursor), tile,
+                      expr.targets.front(), segment);
+        return Carried();
+      });
 }
 
 void StageEmitter::emitOnce(const Stage &stage) {

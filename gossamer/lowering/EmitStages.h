@@ -28,6 +28,9 @@ public:
   /// Stores what the reductions of `stage` start from into their places.
   void emitInitialValues(const Stage &stage);
 
+  /// Combines the reductions of `stage` over the pieces of a row.
+  void emitCombinePieces(const Stage &stage);
+
   /// Nothing is in the run of `total`, and nothing waits.
   void emitEmpty(const Total &total);
   /// Adds the run, or what waits, to the table of `total`.
@@ -66,9 +69,10 @@ private:
                         int64_t edges);
   Carried emitPackedBlock(const Stage &stage, Evaluator &values,
                           mlir::Value first, mlir::Value last, int64_t edges);
-  void finishReduce(const Stage &stage, llvm::ArrayRef<mlir::Value> totals,
-                    const Tile &tile, llvm::ArrayRef<Segment> segments);
-  mlir::Value loadSegment(const Place &place, const Tile &tile,
+  void finishReduce(const Stage &stage, const EdgeRange &range,
+                    llvm::ArrayRef<mlir::Value> totals, const Tile &tile,
+                    llvm::ArrayRef<Segment> segments);
+  mlir::Value loadSegment(const Place &place, mlir::Value row, const Tile &tile,
                           const LinearForm &form, Segment segment);
   mlir::Value startOfRow(mp::ReduceKind kind, mlir::Type type);
 

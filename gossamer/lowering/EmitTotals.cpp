@@ -69,7 +69,8 @@ void StageEmitter::emitSumRows(const Stage &stage) {
         Evaluator values(b, frame, expr, tile, segments);
         for (auto [segment, value] : llvm::zip(segments, values.at(nullptr))) {
           const LinearForm &target = expr.targets.front();
-          Value sum = loadSegment(run, tile, target, segment);
+          Value sum = loadSegment(run, frame.rowOf(run, nullptr), tile, target,
+                                  segment);
           storeSegment(b, frame, combine(b, kSum, sum, value),
                        frame.rowOf(run, nullptr), tile, target, segment);
         }
@@ -84,8 +85,11 @@ void StageEmitter::emitAddRun(const Total &total) {
       b, {total.run.width}, 0, 1, lanes, lanes, originTile(1), {},
       [&](const Tile &tile, ValueRange) {
         for (const Segment &segment : tile.segments(lanes)) {
-          Value sum = loadSegment(total.table, tile, along, segment);
-          Value run = loadSegment(total.run, tile, along, segment);
+          Value sum =
+              loadSegment(total.table, frame.rowOf(total.table, nullptr), tile,
+                          along, segment);
+          Value run = loadSegment(total.run, frame.rowOf(total.run, nullptr),
+                                  tile, along, segment);
           storeSegment(b, frame, combine(b, kSum, sum, run),
                        frame.rowOf(total.table, nullptr), tile, along, segment);
           storeSegment(b, frame, zero(b, run.getType()),

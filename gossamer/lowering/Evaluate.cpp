@@ -2,7 +2,10 @@
 
 #include "gossamer/lowering/Combine.h"
 
+#include "gossamer/program/Abi.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -341,4 +344,38 @@ void lowering::storeSegment(ImplicitLocOpBuilder &b, KernelFrame &frame,
   for (auto [lane, offset] : llvm::enumerate(offsets))
     frame.store(vector::ExtractOp::create(b, value, lane),
                 frame.element(row, stored, Value(), offset));
+}
+
+/// Whole aligned vectors of rows that are whole cache lines.
+static bool canStream(const KernelFrame &frame, const Place &place,
+                      const Tile &tile, const LinearForm &target,
+                      Segment segment) {
+  if (!place.writeOnly || place.level == Level::Shared)
+    return false;
+  int64_t bytes = bytesOf(place.element);
+  SmallVector<int64_t> offsets = tile.laneOffsets(target, segment);
+  auto isAligned = [&](int64_t elements) {
+    return elements * bytes % frame.vectorBytes == 0;
+  };
+  return segment.lanes * bytes == frame.vectorBytes &&
+         place.width * bytes % kStreamAlignment == 0 && isContiguous(offsets) &&
+         isAligned(offsets.front()) && isAligned(tile.divisorOfBase(target));
+}
+
+void lowering::storeResult(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                           Value value, const Place &place, Value row,
+                           const Tile &tile, const LinearForm &target,
+                           Segment segment) {
+  if (!canStream(frame, place, tile, target, segment)) {
+    storeSegment(b, frame, value, row, tile, target, segment);
+    return;
+  }
+  Value pointer = frame.element(row, place.element, tile.baseOffset(b, target),
+                                tile.laneOffsets(target, segment).front());
+  auto branch = scf::IfOp::create(b, frame.stream, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  frame.storeStreaming(value, pointer);
+  b.setInsertionPointToStart(branch.elseBlock());
+  frame.store(value, pointer);
 }

@@ -65,6 +65,13 @@ void storeSegment(mlir::ImplicitLocOpBuilder &b, KernelFrame &frame,
                   mlir::Value value, mlir::Value row, const Tile &tile,
                   const LinearForm &target, Segment segment);
 
+/// The same for a value of `place` that is complete, and goes to its row or to
+/// that of a piece. Results that nothing here reads go past the caches when the
+/// call wants it.
+void storeResult(mlir::ImplicitLocOpBuilder &b, KernelFrame &frame,
+                 mlir::Value value, const Place &place, mlir::Value row,
+                 const Tile &tile, const LinearForm &target, Segment segment);
+
 /// Lanes of a full vector for the widest type that `expr` computes with.
 int64_t lanesFor(const Expr &expr, int64_t vectorBytes);
 

@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cstddef>
 
@@ -13,7 +14,7 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::lowering;
 
-static_assert(kAbiVersion == 2, "this file writes kernels of ABI version 2");
+static_assert(kAbiVersion == 3, "this file writes kernels of ABI version 3");
 
 KernelFrame::KernelFrame(ImplicitLocOpBuilder &builder, func::FuncOp function,
                          mp::KernelOp kernelOp, const Plan &kernelPlan,
@@ -24,13 +25,16 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &builder, func::FuncOp function,
   call = function.getArgument(0);
   begin = function.getArgument(1);
   end = function.getArgument(2);
-  scratch = function.getArgument(3);
+  scratch = rowScratch = function.getArgument(3);
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   Value list = field(offsetof(GsKernelCall, tables), pointer);
   unsigned count = kernel.getNumOperands() + kernel.getNumResults();
   for (unsigned i = 0; i < count; ++i)
     tables.push_back(
         LLVM::LoadOp::create(b, pointer, element(list, pointer, Value(), i)));
+  Value streams = field(offsetof(GsKernelCall, stream), b.getI64Type());
+  stream = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, streams,
+                                 constant(b, 0));
   if (plan.scratchBytesPerDegree > 0)
     maxDegree = field(offsetof(GsKernelCall, maxDegree), b.getI64Type());
   if (!plan.usesEdges)
@@ -42,6 +46,52 @@ KernelFrame::KernelFrame(ImplicitLocOpBuilder &builder, func::FuncOp function,
   edgeIds = field(offsetof(GsKernelCall, edgeIds), pointer);
   prefetch = field(offsetof(GsKernelCall, prefetch), b.getI64Type());
   lastPosition = arith::SubIOp::create(b, index(offsets, end), constant(b, 1));
+  if (plan.splitsRows)
+    loadPieceFields();
+}
+
+void KernelFrame::loadPieceFields() {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext()),
+       i64 = b.getI64Type();
+  Value null = LLVM::ZeroOp::create(b, pointer);
+  auto isSet = [&](Value value) {
+    return LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, value, null);
+  };
+  pieceFirst = field(offsetof(GsKernelCall, firstEdge), i64);
+  pieceLast = field(offsetof(GsKernelCall, lastEdge), i64);
+  firstPart = field(offsetof(GsKernelCall, firstPart), i64);
+  endPart = field(offsetof(GsKernelCall, endPart), i64);
+  pieces = field(offsetof(GsKernelCall, pieces), i64);
+  partialStride = field(offsetof(GsKernelCall, partialStride), i64);
+  partial = field(offsetof(GsKernelCall, partial), pointer);
+  hasPartial = isSet(partial);
+  Value shared = field(offsetof(GsKernelCall, rowScratch), pointer);
+  rowScratch = LLVM::SelectOp::create(b, isSet(shared), shared, scratch);
+}
+
+Value KernelFrame::doesPart(int64_t part) {
+  Value number = constant(b, part);
+  Value begun =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, firstPart, number);
+  Value ended =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, endPart, number);
+  Value open = arith::XOrIOp::create(
+      b, ended, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+  return arith::AndIOp::create(b, begun, open);
+}
+
+Value KernelFrame::reductionRow(const Place &place) {
+  Value ofRow = rowOf(place, nullptr);
+  if (!plan.splitsRows)
+    return ofRow;
+  return LLVM::SelectOp::create(
+      b, hasPartial, element(partial, b.getI8Type(), Value(), place.partial),
+      ofRow);
+}
+
+Value KernelFrame::reductionOfPiece(const Place &place, Value piece) {
+  Value offset = arith::MulIOp::create(b, piece, partialStride);
+  return element(partial, b.getI8Type(), offset, place.partial);
 }
 
 Value KernelFrame::field(unsigned offset, Type type) {
@@ -84,6 +134,11 @@ void KernelFrame::store(Value value, Value pointer) {
   LLVM::StoreOp::create(b, value, pointer, bytesOf(stored));
 }
 
+void KernelFrame::storeStreaming(Value value, Value pointer) {
+  LLVM::StoreOp::create(b, value, pointer, vectorBytes, /*isVolatile=*/false,
+                        /*isNonTemporal=*/true);
+}
+
 Value KernelFrame::index(Value array, Value position) {
   Value value = LLVM::LoadOp::create(
       b, indexType, element(array, indexType, position, 0), bytesOf(indexType));
@@ -103,9 +158,13 @@ void KernelFrame::enterRow(Value current) {
   row = current;
   if (!plan.usesEdges)
     return;
-  firstEdge = index(offsets, row);
+  firstEdge = rowBegin = index(offsets, row);
   lastEdge = index(offsets, arith::AddIOp::create(b, row, constant(b, 1)));
   degree = arith::SubIOp::create(b, lastEdge, firstEdge);
+  if (!plan.splitsRows)
+    return;
+  firstEdge = arith::MaxSIOp::create(b, firstEdge, pieceFirst);
+  lastEdge = arith::MinSIOp::create(b, lastEdge, pieceLast);
 }
 
 const Place &KernelFrame::placeOf(Value leaf, bool *atNeighbor) const {
@@ -155,7 +214,7 @@ Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
     return rowAt(base, edgeIdOf(*cursor), place);
   }
   case Place::Kind::Slot:
-    return element(scratch, b.getI8Type(), Value(), place.offset);
+    return element(rowScratch, b.getI8Type(), Value(), place.offset);
   case Place::Kind::BlockBuffer: {
     Value base = element(scratch, b.getI8Type(), Value(), place.offset);
     return rowAt(base, arith::SubIOp::create(b, cursor->position, blockBegin),
@@ -167,17 +226,49 @@ Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
   case Place::Kind::RowBuffer: {
     Value start =
         arith::MulIOp::create(b, maxDegree, constant(b, place.perDegree));
-    Value base = element(scratch, b.getI8Type(), start, place.offset);
-    return rowAt(base, arith::SubIOp::create(b, cursor->position, firstEdge),
+    Value base = element(rowScratch, b.getI8Type(), start, place.offset);
+    return rowAt(base, arith::SubIOp::create(b, cursor->position, rowBegin),
                  place);
   }
   }
   llvm_unreachable("all kinds are covered");
 }
 
+bool KernelFrame::isGathered(Value leaf) const {
+  bool atNeighbor = false;
+  const Place &place = placeOf(leaf, &atNeighbor);
+  return atNeighbor ||
+         (place.kind == Place::Kind::Table && place.level == Level::Edge);
+}
+
 Value KernelFrame::rowAhead(Value leaf, const EdgeCursor &cursor) {
+  bool atNeighbor = false;
+  const Place &place = placeOf(leaf, &atNeighbor);
   Value position = arith::MinSIOp::create(
       b, arith::AddIOp::create(b, cursor.position, prefetch), lastPosition);
-  return rowAt(tables[placeOf(leaf).table], index(neighbors, position),
-               placeOf(leaf));
+  return rowAt(tables[place.table],
+               index(atNeighbor ? neighbors : edgeIds, position), place);
+}
+
+int64_t KernelFrame::gatheredBytes() const {
+  llvm::SmallSetVector<std::pair<unsigned, unsigned>, 4> read;
+  int64_t bytes = 0;
+  auto add = [&](Value leaf) {
+    if (!isGathered(leaf))
+      return;
+    bool atNeighbor = false;
+    const Place &place = placeOf(leaf, &atNeighbor);
+    if (read.insert({place.table, atNeighbor}))
+      bytes += place.width * bytesOf(place.element);
+  };
+  for (const Phase &phase : plan.phases)
+    for (const Stage &stage : phase.edgeStages) {
+      if (stage.kind == Stage::Kind::Linear)
+        add(stage.input);
+      for (const Expr *expr : {&stage.expr, &stage.right})
+        for (const ExprNode &node : expr->nodes)
+          if (node.kind == ExprNode::Kind::Leaf && node.perEdge)
+            add(node.value);
+    }
+  return bytes;
 }

@@ -35,13 +35,25 @@ public:
   mlir::Value rowOf(mlir::Value leaf, EdgeCursor *cursor);
   mlir::Value rowOf(const Place &place, EdgeCursor *cursor);
 
+  /// Where the edges of this call are reduced to: the row of `place`, or in
+  /// calls for a piece of a row the place of its part.
+  mlir::Value reductionRow(const Place &place);
+  /// The same reduction of piece `piece`, when pieces are combined.
+  mlir::Value reductionOfPiece(const Place &place, mlir::Value piece);
+  /// Whether this call does a part of the row.
+  mlir::Value doesPart(int64_t part);
+
   /// The place of a leaf, and whether it is read at the other end of the edge.
   const Place &placeOf(mlir::Value leaf, bool *atNeighbor = nullptr) const;
 
   /// The id of the edge that `cursor` is at.
   mlir::Value edgeIdOf(EdgeCursor &cursor);
 
-  /// The row of `leaf`, a table at the other end, some edges after `cursor`.
+  /// Whether each edge reads its own row of `leaf`'s table: at the other end,
+  /// or at its id.
+  bool isGathered(mlir::Value leaf) const;
+
+  /// The row that `leaf`, which is gathered, has some edges after `cursor`.
   mlir::Value rowAhead(mlir::Value leaf, const EdgeCursor &cursor);
 
   /// `pointer` + `index` elements.
@@ -49,12 +61,20 @@ public:
                       int64_t fixed);
   mlir::Value load(mlir::Value pointer, mlir::Type element, int64_t lanes);
   void store(mlir::Value value, mlir::Value pointer);
+  /// Past the caches: a full vector, aligned to its size.
+  void storeStreaming(mlir::Value value, mlir::Value pointer);
+
+  /// Bytes that an edge reads of rows that lie anywhere: at its other end, or
+  /// at its id.
+  int64_t gatheredBytes() const;
 
   mlir::Value begin, end;          // rows of this call
   mlir::Value row;                 // null when the kernel has no rows
-  mlir::Value firstEdge, lastEdge; // positions [first, last) of the row
-  mlir::Value degree;
-  mlir::Value blockBegin;    // position of the first edge of the block
+  mlir::Value firstEdge, lastEdge; // positions [first, last) to go over
+  mlir::Value degree;              // of the row
+  mlir::Value pieces;              // to combine
+  mlir::Value stream;              // whether results go past the caches
+  mlir::Value blockBegin;          // position of the first edge of the block
   mlir::Value waiting;       // how many edges wait in the buffers of a total
   const int64_t vectorBytes; // of a full vector register
 
@@ -68,7 +88,13 @@ private:
   mp::KernelOp kernel;
   const Plan &plan;
   mlir::Type indexType;
+  void loadPieceFields();
+
   mlir::Value call, scratch;
+  mlir::Value rowBegin;   // position of the first edge of the row
+  mlir::Value rowScratch; // what calls for one row share
+  mlir::Value pieceFirst, pieceLast, firstPart, endPart, partial, hasPartial,
+      partialStride;
   mlir::Value offsets, neighbors, edgeIds, maxDegree, prefetch, lastPosition;
   llvm::SmallVector<mlir::Value> tables;
 };

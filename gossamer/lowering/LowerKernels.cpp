@@ -51,6 +51,10 @@ private:
     kernel->setAttr(kScratchAttr, b.getI64IntegerAttr(info.scratchBytes));
     kernel->setAttr(kScratchPerDegreeAttr,
                     b.getI64IntegerAttr(info.scratchBytesPerDegree));
+    kernel->setAttr(kGatheredBytesAttr,
+                    b.getI64IntegerAttr(info.gatheredBytes));
+    kernel->setAttr(kPhasesAttr, b.getI64IntegerAttr(info.phases));
+    kernel->setAttr(kPartialBytesAttr, b.getI64IntegerAttr(info.partialBytes));
   }
 };
 
@@ -63,6 +67,11 @@ KernelInfo lowering::kernelInfo(mp::KernelOp kernel) {
   info.scratchBytes = kernel->getAttrOfType<IntegerAttr>(kScratchAttr).getInt();
   info.scratchBytesPerDegree =
       kernel->getAttrOfType<IntegerAttr>(kScratchPerDegreeAttr).getInt();
+  info.gatheredBytes =
+      kernel->getAttrOfType<IntegerAttr>(kGatheredBytesAttr).getInt();
+  info.phases = kernel->getAttrOfType<IntegerAttr>(kPhasesAttr).getInt();
+  info.partialBytes =
+      kernel->getAttrOfType<IntegerAttr>(kPartialBytesAttr).getInt();
   return info;
 }
 

@@ -26,6 +26,9 @@ struct KernelInfo {
   bool usesEdges = false;
   int64_t scratchBytes = 0;
   int64_t scratchBytesPerDegree = 0;
+  int64_t gatheredBytes = 0; // KernelStep says what these are
+  int64_t phases = 0;
+  int64_t partialBytes = 0;
 };
 
 /// Emits `kernel` as function `symbol` into `module`, with the signature of
@@ -43,6 +46,9 @@ inline constexpr llvm::StringLiteral kUsesEdgesAttr = "mp.uses_edges";
 inline constexpr llvm::StringLiteral kScratchAttr = "mp.scratch_bytes";
 inline constexpr llvm::StringLiteral kScratchPerDegreeAttr =
     "mp.scratch_bytes_per_degree";
+inline constexpr llvm::StringLiteral kGatheredBytesAttr = "mp.gathered_bytes";
+inline constexpr llvm::StringLiteral kPhasesAttr = "mp.phases";
+inline constexpr llvm::StringLiteral kPartialBytesAttr = "mp.partial_bytes";
 
 /// What these attributes say.
 KernelInfo kernelInfo(mp::KernelOp kernel);

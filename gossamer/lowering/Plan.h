@@ -35,9 +35,11 @@ struct Place {
   Kind kind = Kind::Slot;
   Level level = Level::Shared;
   unsigned table = 0;
-  int64_t offset = 0;    // bytes from scratch; RowBuffer: fixed part
-  int64_t perDegree = 0; // RowBuffer: plus this times maxDegree
-  int64_t width = 1;     // elements per row
+  int64_t offset = 0;     // bytes from scratch; RowBuffer: fixed part
+  int64_t perDegree = 0;  // RowBuffer: plus this times maxDegree
+  int64_t width = 1;      // elements per row
+  bool writeOnly = false; // Table: the kernel writes it once and never reads it
+  int64_t partial = 0;    // of a reduction: bytes from those of a piece
   mlir::Type element;
 };
 
@@ -94,6 +96,10 @@ struct Plan {
   int64_t scratchBytesPerDegree = 0;
   int64_t blockEdges = 0;
   bool usesEdges = false;
+  /// Whether a row can be computed in pieces, and the bytes of the reductions
+  /// of one. Edges add to totals in an order that pieces would not keep.
+  bool splitsRows = false;
+  int64_t partialBytes = 0;
 };
 
 /// Bytes after a buffer that a vector at its end may touch.

@@ -36,6 +36,7 @@ private:
   void placeTables();
   void placeKept(Value value);
   void placeTotal(Operation *op);
+  void placePartial(Value reduction);
   Place slot(Type element, int64_t width);
   void finishBuffers();
   LogicalResult addStages(Operation *op);
@@ -91,6 +92,7 @@ void Planner::placeTables() {
       continue;
     Place place = placeFor(value, Place::Kind::Table);
     place.table = body.getNumArguments() + operand.getOperandNumber();
+    place.writeOnly = value.hasOneUse();
     plan.places[value] = place;
   }
 }
@@ -125,6 +127,14 @@ void Planner::placeKept(Value value) {
     blockBuffers.push_back(value);
   }
   plan.places[value] = place;
+}
+
+/// Where the reduction of a piece of a row is, until all are combined.
+void Planner::placePartial(Value reduction) {
+  Place &place = plan.places[reduction];
+  place.partial = plan.partialBytes;
+  plan.partialBytes +=
+      llvm::alignTo(place.width * bytesOf(place.element), 64) + kBufferPadding;
 }
 
 void Planner::placeTotal(Operation *op) {
@@ -368,6 +378,7 @@ LogicalResult Planner::addYields() {
       continue;
     Place place = placeFor(value, Place::Kind::Table);
     place.table = table;
+    place.writeOnly = true;
     if (failed(addMap(value, wholeRow(value.getType()), place, /*store=*/true)))
       return failure();
   }
@@ -383,12 +394,17 @@ LogicalResult Planner::run() {
         placeTotal(&op);
       else
         placeKept(op.getResult(0));
+      if (isa<mp::ReduceOp>(op))
+        placePartial(op.getResult(0));
     }
   finishBuffers();
   for (Operation &op : body.without_terminator())
     if (failed(addStages(&op)))
       return failure();
-  return failure(failed(addYields()) || failed(addReductions()));
+  if (failed(addYields()) || failed(addReductions()))
+    return failure();
+  plan.splitsRows = plan.partialBytes > 0 && plan.totals.empty();
+  return success();
 }
 
 FailureOr<Plan> lowering::planKernel(mp::KernelOp kernel) {

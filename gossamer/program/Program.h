@@ -39,6 +39,9 @@ struct KernelStep {
   std::vector<uint32_t> outputs;
   int64_t scratchBytes = 0;          // per thread
   int64_t scratchBytesPerDegree = 0; // times maxDegree, per thread
+  int64_t gatheredBytes = 0; // that an edge reads of rows that lie anywhere
+  int64_t phases = 0;        // of a row in pieces (Abi.h); 0: rows stay whole
+  int64_t partialBytes = 0;  // that the reductions of a piece take
 };
 
 /// output[r, o] = sum_k input[r, k] * weight[k, o]. Leading axes of `input`

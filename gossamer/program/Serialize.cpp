@@ -153,6 +153,9 @@ void write(Writer &out, const KernelStep &step) {
   out.ids(step.outputs);
   out.i64(step.scratchBytes);
   out.i64(step.scratchBytesPerDegree);
+  out.i64(step.gatheredBytes);
+  out.i64(step.phases);
+  out.i64(step.partialBytes);
 }
 
 KernelStep readKernel(Reader &in) {
@@ -166,6 +169,9 @@ KernelStep readKernel(Reader &in) {
   step.outputs = in.ids();
   step.scratchBytes = in.i64();
   step.scratchBytesPerDegree = in.i64();
+  step.gatheredBytes = in.i64();
+  step.phases = in.i64();
+  step.partialBytes = in.i64();
   return step;
 }
 

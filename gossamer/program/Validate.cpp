@@ -66,6 +66,8 @@ namespace {
 /// Bounds every product of extents and strides that the runtime forms.
 constexpr int64_t kMaxRowElements = int64_t(1) << 40;
 constexpr int64_t kMaxScratchBytes = int64_t(1) << 40;
+constexpr int64_t kMaxPhases = int64_t(1) << 20;
+constexpr int64_t kMaxGatheredBytes = int64_t(1) << 50;
 
 template <typename... Parts> Error malformed(const Parts &...parts) {
   return makeError(ErrorCode::Corrupt, "malformed program: ", parts...);
@@ -163,6 +165,13 @@ private:
       return malformed("kernel ", step.symbol, " asks for ", step.scratchBytes,
                        " + ", step.scratchBytesPerDegree,
                        " per degree bytes of scratch");
+    if (step.gatheredBytes < 0 || step.gatheredBytes > kMaxGatheredBytes)
+      return malformed("kernel ", step.symbol, " states that an edge reads ",
+                       step.gatheredBytes, " bytes");
+    if (step.phases < 0 || step.phases > kMaxPhases || step.partialBytes < 0 ||
+        step.partialBytes > kMaxScratchBytes)
+      return malformed("kernel ", step.symbol, " computes pieces of rows in ",
+                       step.phases, " phases of ", step.partialBytes, " bytes");
     RowSet end = step.visitBy == VisitBy::Dst ? RowSet::Dst : RowSet::Src;
     if (step.usesEdges && step.rows != end && step.rows != RowSet::Node)
       return malformed("kernel ", step.symbol, " visits ",

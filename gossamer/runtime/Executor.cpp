@@ -7,6 +7,7 @@
 #include "gossamer/runtime/StridedCopy.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -26,10 +27,15 @@ constexpr int64_t kMinRowsPerBlock = 256;
 class Run {
 public:
   Run(const Executor &owner, std::span<const GraphArrays> graphArrays,
-      std::span<const TensorView> inputViews, const Services &borrowed)
+      std::span<const TensorView> inputViews, const Services &borrowed,
+      std::vector<ScheduleChoices> choicesOfSteps)
       : executor(owner), plan(owner.plan), graphs(graphArrays),
         inputs(inputViews), services(borrowed),
-        memory(plan.values.size(), nullptr), leases(plan.values.size()) {}
+        choices(std::move(choicesOfSteps)), memory(plan.values.size(), nullptr),
+        leases(plan.values.size()) {}
+
+  /// Where to add the seconds of each kernel, by step of the program.
+  void measure(std::span<double> secondsOfSteps) { seconds = secondsOfSteps; }
 
   Status run() {
     if (Status s = bindInputs(); !s.ok())
@@ -174,13 +180,27 @@ private:
             {step.reads.size() + i, info.dtype, rowElements(info)});
     static const GraphArrays kNoGraph;
     bool onGraph = kernel.rows != RowSet::None;
+    Schedule schedule = scheduleOf(step.kernel);
     KernelRun run{kernel,
                   executor.kernels[step.kernel],
                   onGraph ? graphs[kernel.graph] : kNoGraph,
                   executor.source.wideIndex,
                   tables,
-                  totals};
-    return runKernel(run, services.parallel, services.pool);
+                  totals,
+                  schedule};
+    auto start = std::chrono::steady_clock::now();
+    Status status = runKernel(run, services.parallel, services.pool);
+    if (!seconds.empty())
+      seconds[step.kernel] += std::chrono::duration<double>(
+                                  std::chrono::steady_clock::now() - start)
+                                  .count();
+    return status;
+  }
+
+  /// Of the kernel that is step `step` of the program.
+  Schedule scheduleOf(size_t step) const {
+    return executor.scheduleOf(
+        step, graphs, choices.empty() ? ScheduleChoices() : choices[step]);
   }
 
   Status runGemm(const PlanStep &step) {
@@ -281,7 +301,9 @@ private:
   std::span<const GraphArrays> graphs;
   std::span<const TensorView> inputs;
   const Services &services;
-  std::vector<void *> memory; // by root
+  const std::vector<ScheduleChoices> choices; // by step of the program, or none
+  std::span<double> seconds;                  // by step, or none
+  std::vector<void *> memory;                 // by root
   std::vector<ScratchPool::Lease> leases;
 };
 
@@ -319,7 +341,43 @@ Status Executor::run(std::span<const GraphArrays> graphs,
                      const Services &services) const {
   if (Status s = checkCall(source, graphs, inputs); !s.ok())
     return s;
-  return Run(*this, graphs, inputs, services).run();
+  return Run(*this, graphs, inputs, services, tuned.find(graphs)).run();
+}
+
+Schedule Executor::scheduleOf(size_t step, std::span<const GraphArrays> graphs,
+                              const ScheduleChoices &choices) const {
+  Workload work = workloadOf(source, source.steps[step].kernel, graphs);
+  return forcedSchedule().over(
+      choices.over(chooseSchedule(work, cacheSizes())));
+}
+
+std::vector<Schedule>
+Executor::schedules(std::span<const GraphArrays> graphs) const {
+  std::vector<ScheduleChoices> choices = tuned.find(graphs);
+  choices.resize(source.steps.size());
+  std::vector<Schedule> found;
+  for (size_t step = 0; step < source.steps.size(); ++step)
+    if (source.steps[step].kind == Step::Kind::Kernel)
+      found.push_back(scheduleOf(step, graphs, choices[step]));
+  return found;
+}
+
+Status Executor::tune(std::span<const GraphArrays> graphs,
+                      std::span<const TensorView> inputs,
+                      const Services &services) const {
+  if (Status s = checkCall(source, graphs, inputs); !s.ok())
+    return s;
+  auto measure = [&](const std::vector<ScheduleChoices> &choices,
+                     std::span<double> seconds) {
+    Run run(*this, graphs, inputs, services, choices);
+    run.measure(seconds);
+    return run.run();
+  };
+  auto fastest = fastestChoices(source.steps.size(), measure);
+  if (!fastest.ok())
+    return fastest.error();
+  tuned.keep(graphs, std::move(fastest.value()));
+  return {};
 }
 
 } // namespace gossamer

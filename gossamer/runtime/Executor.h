@@ -10,7 +10,9 @@
 #include "gossamer/runtime/ObjectLoader.h"
 #include "gossamer/runtime/ParallelFor.h"
 #include "gossamer/runtime/Plan.h"
+#include "gossamer/runtime/Schedule.h"
 #include "gossamer/runtime/ScratchPool.h"
+#include "gossamer/runtime/Tuning.h"
 
 #include <memory>
 #include <span>
@@ -37,8 +39,8 @@ struct Services {
   ScratchPool &pool;
 };
 
-/// A program with its code mapped. Immutable: any number of threads may be in
-/// `run` at once.
+/// A program with its code mapped. Immutable, but for what `tune` remembers:
+/// any number of threads may be in `run` at once.
 class Executor {
 public:
   /// Maps the code of a program; checks the program and that this machine can
@@ -52,6 +54,17 @@ public:
              std::span<const TensorView> inputs,
              const Services &services) const;
 
+  /// Measures the schedules of the kernels on these graphs, by running the
+  /// program with some choices. Later runs on graphs of the same shape class
+  /// go by the fastest of them.
+  Status tune(std::span<const GraphArrays> graphs,
+              std::span<const TensorView> inputs,
+              const Services &services) const;
+
+  /// The schedule of each kernel of the program on these graphs, in the order
+  /// of its steps. Of the graphs only the sizes are read.
+  std::vector<Schedule> schedules(std::span<const GraphArrays> graphs) const;
+
   const Program &program() const { return source; }
 
 private:
@@ -59,10 +72,14 @@ private:
 
   Executor(Program checked, LoadedObject loaded);
 
+  Schedule scheduleOf(size_t step, std::span<const GraphArrays> graphs,
+                      const ScheduleChoices &choices) const;
+
   Program source;
   LoadedObject object;
   Plan plan;
   std::vector<GsKernel> kernels; // by step of the program
+  mutable TunedSchedules tuned;
 };
 
 } // namespace gossamer

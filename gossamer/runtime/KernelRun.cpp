@@ -3,18 +3,16 @@
 #include "gossamer/program/Validate.h"
 #include "gossamer/runtime/PartialSums.h"
 #include "gossamer/runtime/Partition.h"
+#include "gossamer/runtime/RowPieces.h"
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <vector>
 
 namespace gossamer {
 
 namespace {
-
-/// Far enough to keep all misses of a core in flight; the rows wait in its
-/// second-level cache, 8 KiB of them when they have 64 floats.
-constexpr int64_t kPrefetchEdges = 32;
 
 /// Whether rows [begin, end) have between 0 and maxDegree edges each, all of
 /// them among the edges of the graph.
@@ -29,6 +27,23 @@ bool degreesFit(const void *offsets, int64_t begin, int64_t end,
            uint64_t(maxDegree);
   }
   return fit;
+}
+
+/// Whether all results with rows lie where streaming wants them.
+bool resultsAreAligned(const KernelRun &run) {
+  return std::all_of(run.tables.begin() + ptrdiff_t(run.step.inputs.size()),
+                     run.tables.end(), [](const void *table) {
+                       return uintptr_t(table) % kStreamAlignment == 0;
+                     });
+}
+
+/// Streamed results are seen by other threads after this.
+void finishStreaming() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
 }
 
 /// The parts of all totals of one run.
@@ -86,19 +101,11 @@ enum class Outcome { Done, NoScratch, WrongDegree };
 class Chunks {
 public:
   Chunks(const KernelRun &kernelRun, const Partition &rows,
-         const Totals &runTotals, int64_t scratchPerChunk,
+         const Totals &runTotals, const GsKernelCall &forWholeRows,
+         std::span<const int64_t> heavyRows, int64_t scratchPerChunk,
          ScratchPool &scratchPool)
-      : run(kernelRun), partition(rows), totals(runTotals),
-        scratchBytes(scratchPerChunk), pool(scratchPool),
-        call{nullptr, nullptr, nullptr, run.tables.data(), 0, kPrefetchEdges} {
-    if (!run.step.usesEdges)
-      return;
-    const EdgeArrays &edges = run.graph.edges(run.step.visitBy);
-    call.offsets = edges.offsets.data;
-    call.neighbors = edges.neighbors.data;
-    call.edgeIds = edges.edgeIds.data;
-    call.maxDegree = run.graph.maxDegree(run.step.visitBy);
-  }
+      : run(kernelRun), partition(rows), totals(runTotals), call(forWholeRows),
+        heavy(heavyRows), scratchBytes(scratchPerChunk), pool(scratchPool) {}
 
   /// The chunks that share a part of each total.
   void operator()(int64_t part) {
@@ -123,7 +130,8 @@ public:
       return makeError(ErrorCode::InvalidArgument, "graph ", run.step.graph,
                        ": some row has more edges than the maximum ",
                        run.step.visitBy == VisitBy::Dst ? "in" : "out",
-                       "-degree, stated as ", call.maxDegree,
+                       "-degree, stated as ",
+                       run.graph.maxDegree(run.step.visitBy),
                        ", or its offsets decrease");
     }
     return {};
@@ -144,50 +152,101 @@ private:
         continue;
       if (run.step.usesEdges && !fits(begin, end))
         return outcome.store(Outcome::WrongDegree, std::memory_order_relaxed);
-      run.kernel(&with, begin, end, scratch.data());
+      runWholeRows(with, begin, end, scratch.data());
     }
+    if (with.stream)
+      finishStreaming();
+  }
+
+  /// Rows [begin, end) but the heavy ones.
+  void runWholeRows(const GsKernelCall &with, int64_t begin, int64_t end,
+                    void *scratch) const {
+    auto next = std::lower_bound(heavy.begin(), heavy.end(), begin);
+    for (; next != heavy.end() && *next < end; begin = *next++ + 1)
+      if (begin < *next)
+        run.kernel(&with, begin, *next, scratch);
+    if (begin < end)
+      run.kernel(&with, begin, end, scratch);
   }
 
   bool fits(int64_t begin, int64_t end) const {
     auto check = run.wideIndex ? &degreesFit<int64_t> : &degreesFit<int32_t>;
-    return check(call.offsets, begin, end, call.maxDegree, run.graph.numEdges);
+    return check(call.offsets, begin, end,
+                 run.graph.maxDegree(run.step.visitBy), run.graph.numEdges);
   }
 
   const KernelRun &run;
   const Partition &partition;
   const Totals &totals;
+  const GsKernelCall &call;
+  const std::span<const int64_t> heavy; // left out
   const int64_t scratchBytes;
   ScratchPool &pool;
-  GsKernelCall call;
   std::atomic<Outcome> outcome = Outcome::Done;
 };
+
+/// The call for whole rows of at most `mostEdges` edges.
+GsKernelCall callFor(const KernelRun &run, int64_t mostEdges) {
+  GsKernelCall call{};
+  call.tables = run.tables.data();
+  call.prefetch = run.schedule.prefetch;
+  call.stream = run.schedule.stream && resultsAreAligned(run);
+  if (!run.step.usesEdges)
+    return call;
+  const EdgeArrays &edges = run.graph.edges(run.step.visitBy);
+  call.offsets = edges.offsets.data;
+  call.neighbors = edges.neighbors.data;
+  call.edgeIds = edges.edgeIds.data;
+  call.maxDegree = mostEdges;
+  return call;
+}
+
+/// The scratch of a call for rows of up to `degree` edges; nothing when it is
+/// more than fits in memory.
+std::optional<int64_t> scratchFor(const KernelStep &step, int64_t degree) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(step.scratchBytesPerDegree, degree, &bytes) ||
+      __builtin_add_overflow(bytes, step.scratchBytes, &bytes))
+    return std::nullopt;
+  return bytes;
+}
 
 } // namespace
 
 Status runKernel(const KernelRun &run, ParallelFor &parallel,
                  ScratchPool &pool) {
   const KernelStep &step = run.step;
-  int64_t scratchBytes;
-  if (__builtin_mul_overflow(step.scratchBytesPerDegree,
-                             run.graph.maxDegree(step.visitBy),
-                             &scratchBytes) ||
-      __builtin_add_overflow(scratchBytes, step.scratchBytes, &scratchBytes))
+  int64_t maxDegree = run.graph.maxDegree(step.visitBy);
+  std::optional<int64_t> scratchOfRow = scratchFor(step, maxDegree);
+  if (!scratchOfRow)
     return makeError(ErrorCode::InvalidArgument, "kernel ", step.symbol,
                      " needs more scratch than fits in memory");
+  const Schedule &schedule = run.schedule;
   int64_t rows = rowCount(step.rows, run.graph);
-  const EdgeArrays &edges = run.graph.edges(step.visitBy);
-  Partition partition = step.usesEdges ? Partition::ofEdges(edges.offsets.data,
-                                                            run.wideIndex, rows)
-                                       : Partition::ofRows(rows);
+  const void *offsets = run.graph.edges(step.visitBy).offsets.data;
+  Partition partition = step.usesEdges
+                            ? Partition::ofEdges(offsets, run.wideIndex, rows)
+                            : Partition::ofRows(rows);
   Totals totals(run, partition.chunks(), pool);
   if (!totals.ok())
     return noMemoryForParts(totals.bytes());
-  Chunks chunks(run, partition, totals, scratchBytes, pool);
+  int64_t wholeDegree = maxDegree;
+  std::vector<int64_t> heavy;
+  if (step.phases > 0 && maxDegree > schedule.pieceEdges) {
+    wholeDegree = schedule.pieceEdges;
+    heavy = heavyRows(offsets, run.wideIndex, rows, wholeDegree);
+  }
+  GsKernelCall call = callFor(run, wholeDegree);
+  Chunks chunks(run, partition, totals, call, heavy,
+                *scratchFor(step, wholeDegree), pool);
   parallel.forEach(totals.parts(), chunks);
   if (Status s = chunks.status(); !s.ok())
     return s;
   totals.finish(parallel);
-  return {};
+  call.maxDegree = maxDegree;
+  return runInPieces({step, run.kernel, call, run.wideIndex,
+                      schedule.pieceEdges, *scratchOfRow},
+                     heavy, parallel, pool);
 }
 
 } // namespace gossamer

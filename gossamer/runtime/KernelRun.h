@@ -10,6 +10,7 @@
 #include "gossamer/program/Result.h"
 #include "gossamer/runtime/Call.h"
 #include "gossamer/runtime/ParallelFor.h"
+#include "gossamer/runtime/Schedule.h"
 #include "gossamer/runtime/ScratchPool.h"
 
 #include <span>
@@ -29,6 +30,7 @@ struct KernelRun {
   bool wideIndex;
   std::span<void *const> tables; // inputs, then outputs
   std::span<const TotalTable> totals;
+  const Schedule &schedule;
 };
 
 /// Fails when a row has more edges than the graph states, before a kernel sees

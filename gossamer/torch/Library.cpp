@@ -31,6 +31,19 @@
 //   1 if the index arrays are int64, else 0; then for each graph argument 1 if
 //   in-edges are read, 1 if out-edges are read
 //
+// gossamer::tune(program, graph, inputs, sizes)
+//   Measures how the kernels best go over these graphs, for the runs on graphs
+//   of the same shape class that follow (Tuning.h).
+//
+// gossamer::schedules(program, sizes) -> int[]
+//   How each kernel goes over graphs of these sizes: edges that it prefetches
+//   ahead, 1 if its results go past the caches, and how many edges of a row are
+//   one piece (Schedule.h).
+//
+// gossamer::force_schedule(prefetch, stream, piece_edges)
+//   What all kernels do from now on, whatever they would choose; None leaves
+//   the choice to them.
+//
 // gossamer::release_memory() -> int
 //   Gives the memory that is kept for later calls back to the system; how many
 //   bytes it was.
@@ -128,40 +141,57 @@ EdgeArrays edgeArrays(const Tensor *tensors) {
           check(viewOf(tensors[2], "edge ids"))};
 }
 
+/// Graphs of which only the sizes are known.
+std::vector<GraphArrays> graphsOfSizes(const Program &program,
+                                       const std::vector<int64_t> &sizes) {
+  if (sizes.size() != kSizesPerGraph * program.graphs)
+    raise(makeError(ErrorCode::InvalidArgument, "program takes ",
+                    program.graphs, " graphs, so ",
+                    kSizesPerGraph * program.graphs, " sizes; got ",
+                    sizes.size()));
+  std::vector<GraphArrays> views(program.graphs);
+  const int64_t *size = sizes.data();
+  for (GraphArrays &view : views) {
+    view.numSrc = *size++;
+    view.numDst = *size++;
+    view.numEdges = *size++;
+    view.maxInDegree = *size++;
+    view.maxOutDegree = *size++;
+  }
+  return views;
+}
+
 std::vector<GraphArrays> graphArrays(const Program &program,
                                      const std::vector<Tensor> &arrays,
                                      const std::vector<int64_t> &sizes) {
   size_t graphs = program.graphs;
-  if (arrays.size() != kArraysPerGraph * graphs ||
-      sizes.size() != kSizesPerGraph * graphs)
+  if (arrays.size() != kArraysPerGraph * graphs)
     raise(makeError(ErrorCode::InvalidArgument, "program takes ", graphs,
-                    " graphs, so ", kArraysPerGraph * graphs, " arrays and ",
-                    kSizesPerGraph * graphs, " sizes; got ", arrays.size(),
-                    " and ", sizes.size()));
-  std::vector<GraphArrays> views(graphs);
+                    " graphs, so ", kArraysPerGraph * graphs, " arrays; got ",
+                    arrays.size()));
+  std::vector<GraphArrays> views = graphsOfSizes(program, sizes);
   for (size_t g = 0; g < graphs; ++g) {
     const Tensor *array = &arrays[kArraysPerGraph * g];
-    const int64_t *size = &sizes[kSizesPerGraph * g];
     if (visitsEdges(program, uint32_t(g), VisitBy::Dst))
       views[g].in = edgeArrays(array);
     if (visitsEdges(program, uint32_t(g), VisitBy::Src))
       views[g].out = edgeArrays(array + 3);
-    views[g].numSrc = size[0];
-    views[g].numDst = size[1];
-    views[g].numEdges = size[2];
-    views[g].maxInDegree = size[3];
-    views[g].maxOutDegree = size[4];
   }
+  return views;
+}
+
+std::vector<TensorView> viewsOf(const std::vector<Tensor> &inputs) {
+  std::vector<TensorView> views;
+  views.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    views.push_back(check(viewOf(inputs[i], "input " + std::to_string(i))));
   return views;
 }
 
 std::vector<Tensor> runOn(const Executor &executor,
                           const std::vector<GraphArrays> &graphs,
                           const std::vector<Tensor> &inputs) {
-  std::vector<TensorView> views;
-  views.reserve(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    views.push_back(check(viewOf(inputs[i], "input " + std::to_string(i))));
+  std::vector<TensorView> views = viewsOf(inputs);
   TorchFor parallel;
   TorchGemm gemm(pool());
   TensorOutputs outputs(executor.program().outputs.size(), pool());
@@ -175,6 +205,32 @@ std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
   std::shared_ptr<const Executor> executor = executorOf(program);
   return runOn(*executor, graphArrays(executor->program(), graph, sizes),
                inputs);
+}
+
+void tune(Tensor program, std::vector<Tensor> graph, std::vector<Tensor> inputs,
+          std::vector<int64_t> sizes) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  TorchFor parallel;
+  TorchGemm gemm(pool());
+  TensorOutputs outputs(executor->program().outputs.size(), pool());
+  check(executor->tune(graphArrays(executor->program(), graph, sizes),
+                       viewsOf(inputs), {parallel, gemm, outputs, pool()}));
+}
+
+std::vector<int64_t> schedules(Tensor program, std::vector<int64_t> sizes) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  std::vector<int64_t> numbers;
+  for (const Schedule &schedule :
+       executor->schedules(graphsOfSizes(executor->program(), sizes)))
+    numbers.insert(numbers.end(),
+                   {schedule.prefetch, schedule.stream, schedule.pieceEdges});
+  return numbers;
+}
+
+void forceScheduleOf(std::optional<int64_t> prefetch,
+                     std::optional<bool> stream,
+                     std::optional<int64_t> pieceEdges) {
+  forceSchedule({prefetch, stream, pieceEdges});
 }
 
 /// The length of a one-dimensional index array.
@@ -264,6 +320,10 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
         " -> (Tensor offsets, Tensor neighbors, Tensor edge_ids)");
   m.def("max_degree(Tensor offsets) -> int");
   m.def("release_memory() -> int");
+  m.def("tune(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
+        " -> ()");
+  m.def("schedules(Tensor program, int[] sizes) -> int[]");
+  m.def("force_schedule(int? prefetch, bool? stream, int? piece_edges) -> ()");
   m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
         " -> Tensor[]");
   m.def("run_traced(Tensor program, int[] results, Tensor[] graph,"
@@ -277,12 +337,15 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("max_degree", TORCH_BOX(&maxDegreeOf));
   m.impl("run", TORCH_BOX(&run));
   m.impl("run_traced", TORCH_BOX(&runTraced));
+  m.impl("tune", TORCH_BOX(&tune));
+  m.impl("schedules", TORCH_BOX(&schedules));
   m.impl("program_results", TORCH_BOX(&programResults));
   m.impl("program_info", TORCH_BOX(&programInfo));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gossamer, CompositeExplicitAutograd, m) {
   m.impl("release_memory", TORCH_BOX(&releaseMemory));
+  m.impl("force_schedule", TORCH_BOX(&forceScheduleOf));
 }
 
 } // namespace

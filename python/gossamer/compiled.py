@@ -32,6 +32,7 @@ def compile(
     target: str = "host",
     rng: str = "compiled",
     keep_fields: bool = False,
+    tune: bool = False,
 ) -> Any:
     """Compile the message passing of a module or function; the model itself is untouched.
 
@@ -49,6 +50,10 @@ def compile(
             says. ``"eager"`` keeps torch's bits: these functions run eagerly.
         keep_fields: edge fields left on the graph are computed during the call instead of when
             they are first read.
+        tune: the first call on graphs of one shape class (each number of nodes and edges, and the
+            largest degrees, the same to a power of two) runs its kernels some thirty times, and
+            measures prefetch distances and ways to store results; the fastest are kept for the
+            class while the process lives. Results are those of any other call.
 
     Returns:
         A module that shares the model's parameters, submodules and attributes, or a function.
@@ -65,6 +70,7 @@ def compile(
         target=target,
         rng=rng,
         keep_fields=keep_fields,
+        tune=tune,
     )
     if model is None:
         return functools.partial(_compile, options=options)

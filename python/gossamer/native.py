@@ -11,10 +11,11 @@ The library is loaded at the first call of :func:`ops`, once per process.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +90,10 @@ def ops() -> Any:
     - ``run_known(name, results, graph, inputs) -> list[Tensor]``: as ``run_traced``, by the name
       that :func:`know` gave the program: for graphs that stay in this process, which can't all
       hold constants.
+    - ``tune(program, graph, inputs, sizes)``: measures how the kernels of a program best go over
+      these graphs; later runs on graphs whose sizes are the same to a power of two do so.
+    - ``schedules(program, sizes) -> list[int]``: see :func:`schedules`.
+    - ``force_schedule(prefetch, stream, piece_edges)``: see :func:`forced_schedule`.
     - ``program_results(program) -> list[int]``: for each output the numbers of its dtype, row set
       and graph as in ``Program.h``, how many feature axes it has, and their sizes.
     - ``program_info(program) -> list[int]``: see :func:`program_info`.
@@ -123,6 +128,40 @@ def release_memory() -> int:
         ImportError: as :func:`ops`.
     """
     return ops().release_memory()
+
+
+class Schedule(NamedTuple):
+    """How a kernel goes over a graph; no choice changes a result by more than rounding."""
+
+    prefetch: int  #: how many edges ahead rows are asked for; 0 for not at all
+    stream: bool  #: whether results go to memory past the caches
+    piece_edges: int  #: rows of more edges are computed in pieces of so many, by all threads
+
+
+def schedules(program: Tensor, sizes: Sequence[int]) -> list[Schedule]:
+    """The schedule of each kernel of a saved program, in order, on graphs of these ``sizes``.
+
+    Raises:
+        ValueError: not five sizes for each graph of the program.
+    """
+    numbers = iter(ops().schedules(program, sizes))
+    return [Schedule(p, bool(s), e) for p, s, e in zip(numbers, numbers, numbers, strict=True)]
+
+
+@contextlib.contextmanager
+def forced_schedule(
+    prefetch: int | None = None, stream: bool | None = None, piece_edges: int | None = None
+) -> Iterator[None]:
+    """Make all kernels of the process go by these choices while the context is open.
+
+    For tests and measurements. None leaves a choice to the kernel; ``piece_edges`` is rounded down
+    to a multiple of 64, at least 64.
+    """
+    ops().force_schedule(prefetch, stream, piece_edges)
+    try:
+        yield
+    finally:
+        ops().force_schedule(None, None, None)
 
 
 _loaded: Any = None

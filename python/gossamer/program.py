@@ -46,6 +46,8 @@ class Program:
     needs: tuple[native.GraphNeeds, ...]
     results: tuple[int, ...]
     last_sizes: Sequence[int] = ()
+    tuned: bool = False  #: whether schedules are measured, once per shape class of graphs
+    _measured: set[tuple[int, ...]] = field(default_factory=set)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def rows(self, kind: str, graph: int) -> int | None:
@@ -95,11 +97,26 @@ class Program:
                 arguments.arrays.extend(found.arrays)
                 arguments.sizes.extend(found.sizes)
         self.last_sizes = arguments.sizes
+        if self.tuned:
+            self._tune(arguments, inputs)
         return self._operator(self.code, arguments.arrays, inputs, arguments.sizes)
 
     @functools.cached_property
     def _operator(self) -> Any:
         return native.ops().run.default
+
+    def _tune(self, arguments: _Arguments, inputs: Sequence[Tensor]) -> None:
+        shape_class = tuple(size.bit_length() for size in arguments.sizes)  # as in Tuning.h
+        with _lock:
+            new = shape_class not in self._measured
+            self._measured.add(shape_class)
+        if new:
+            native.ops().tune(self.code, arguments.arrays, inputs, arguments.sizes)
+
+    @property
+    def schedules(self) -> list[native.Schedule]:
+        """How each kernel went over the graphs of the last call; empty before one."""
+        return native.schedules(self.code, self.last_sizes) if self.last_sizes else []
 
 
 _programs: dict[tuple, Program] = {}

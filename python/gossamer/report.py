@@ -73,6 +73,24 @@ class Buffer:
     entry: str
 
 
+@dataclass(frozen=True)
+class KernelSchedule:
+    """How one kernel went over the graphs of its program's last call.
+
+    Attributes:
+        program: number of the program in `Report.programs`. kernel: number in the program.
+        prefetch: how many edges ahead rows are asked for; 0 for not at all.
+        stream: whether results go to memory past the caches.
+        piece_edges: rows of more edges are computed in pieces of so many, by all threads.
+    """
+
+    program: int
+    kernel: int
+    prefetch: int
+    stream: bool
+    piece_edges: int
+
+
 class Report:
     """The report of one compiled module or function."""
 
@@ -124,6 +142,15 @@ class Report:
         ]
 
     @property
+    def schedules(self) -> list[KernelSchedule]:
+        """What each kernel chose for the graphs of its program's last call."""
+        return [
+            KernelSchedule(number, kernel, *schedule)
+            for number, program in enumerate(self._session.programs)
+            for kernel, schedule in enumerate(program.program.schedules)
+        ]
+
+    @property
     def code_paths(self) -> dict[str, str]:
         """``"file:line"`` to ``"kernel"``, ``"torch"`` or ``"eager"``."""
         paths: dict[str, str] = {}
@@ -155,6 +182,7 @@ class Report:
             "compilations": [asdict(item) for item in self.compilations],
             "programs": [asdict(item) for item in self.programs],
             "buffers": [asdict(item) for item in self.buffers],
+            "schedules": [asdict(item) for item in self.schedules],
             "code_paths": self.code_paths,
             "remarks": self._remarks(),
         }
@@ -170,10 +198,12 @@ class Report:
         if not self.fallbacks:
             lines.append("nothing fell back to eager")
         lines += self._array_lines()
-        for item in self.programs:
+        schedules = self.schedules
+        for number, item in enumerate(self.programs):
             source = "found in the cache" if item.cached else f"compiled in {item.seconds:.2f} s"
             what = f"{item.mode} {item.entry} program for {', '.join(item.calls)}"
             lines.append(f"{what}: {source} ({item.reason})")
+            lines += [_schedule_line(s) for s in schedules if s.program == number]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -201,6 +231,15 @@ class Report:
             shape = "x".join(str(size) for size in buffer.shape) or "1"
             lines.append(f"{buffer.lifetime} array: per {buffer.rows} row, {shape} {buffer.dtype}")
         return lines
+
+
+def _schedule_line(schedule: KernelSchedule) -> str:
+    ahead = f"{schedule.prefetch} edges ahead" if schedule.prefetch else "not ahead"
+    stores = "past the caches" if schedule.stream else "in the caches"
+    return (
+        f"    kernel {schedule.kernel}: reads rows {ahead}, leaves results {stores}, "
+        f"cuts rows of more than {schedule.piece_edges} edges"
+    )
 
 
 def _by_place(item: tuple[str, str]) -> tuple[str, int]:

@@ -13,8 +13,8 @@ from enum import IntEnum
 
 import torch
 
-ABI_VERSION = 2
-FORMAT_VERSION = 2
+ABI_VERSION = 3
+FORMAT_VERSION = 3
 
 
 class DType(IntEnum):
@@ -61,6 +61,9 @@ class Kernel:
     graph: int = 0
     scratch_bytes: int = 0
     scratch_bytes_per_degree: int = 0
+    gathered_bytes: int = 0
+    phases: int = 0
+    partial_bytes: int = 0
 
 
 @dataclass
@@ -134,7 +137,14 @@ def _step(step: Kernel | Gemm | View) -> bytes:
         + struct.pack("<BIBB", step.rows, step.graph, step.by_source, step.uses_edges)
         + _ids(step.inputs)
         + _ids(step.outputs)
-        + struct.pack("<qq", step.scratch_bytes, step.scratch_bytes_per_degree)
+        + struct.pack(
+            "<5q",
+            step.scratch_bytes,
+            step.scratch_bytes_per_degree,
+            step.gathered_bytes,
+            step.phases,
+            step.partial_bytes,
+        )
     )
 
 

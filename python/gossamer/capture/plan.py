@@ -131,6 +131,8 @@ class Plan:
             remedy = "nothing: torch operators do it, more slowly"
             self._session.refuse(Fallback(*place, error.reason, remedy, kinds))
             return None
+        if chosen.tune:
+            program.tuned = True
         self._record(program, "kernel", unused)
         return program
 
@@ -174,6 +176,7 @@ class _TorchProgram:
 
     buffers: tuple = ()
     remarks: tuple = ()
+    schedules: tuple = ()
     options: None = None
 
     def __init__(self, text: str) -> None:

@@ -44,6 +44,7 @@ _CHOICES = {
     "numerics": ("fast", "strict"),
     "target": ("host", "generic"),
     "rng": ("compiled", "eager"),
+    "tune": (False, True),
 }
 
 
@@ -61,6 +62,7 @@ class Options:
     target: str = "host"
     rng: str = "compiled"
     keep_fields: bool = False
+    tune: bool = False
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -46,12 +46,13 @@ func.func @hundred(%x: tensor<?x100xf32, #mp.rows<0, node>>) -> tensor<?x100xf32
 
 // -----
 
-// Rows only: no graph array is touched, and the call says so.
+// Rows only: no graph array is touched, and the call says so. Tables and
+// `stream` are all that is read of it.
 // CHECK-LABEL: func.func @rows
 // CHECK: mp.uses_edges = false
 // CHECK-LABEL: func.func @kernel_0
 // CHECK-SAME:    (%[[CALL:.*]]: !llvm.ptr {{.*}}, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr {{.*}})
-// CHECK-COUNT-1: %[[CALL]][
+// CHECK-COUNT-2: %[[CALL]][
 // CHECK-NOT:     %[[CALL]][
 // CHECK:         return
 func.func @rows(%x: tensor<?x32xf32, #mp.rows<0, node>>) -> tensor<?x32xf32, #mp.rows<0, node>> attributes {mp.graphs = 1 : i64} {

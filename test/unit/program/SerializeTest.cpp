@@ -39,6 +39,9 @@ Program fullProgram() {
   p.steps[3].kernel.graph = 1;
   p.steps[3].kernel.scratchBytes = 1 << 20;
   p.steps[3].kernel.scratchBytesPerDegree = 12;
+  p.steps[3].kernel.gatheredBytes = 256;
+  p.steps[3].kernel.phases = 3;
+  p.steps[3].kernel.partialBytes = 448;
   p.outputs = {5, 6, 3, 7, 8, 9};
   return p;
 }
@@ -81,6 +84,9 @@ TEST(Serialize, RoundTripKeepsEveryField) {
   EXPECT_EQ(copy.steps[0].view.strides, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(copy.steps[3].kernel.symbol, "k");
   EXPECT_EQ(copy.steps[3].kernel.scratchBytesPerDegree, 12);
+  EXPECT_EQ(copy.steps[3].kernel.gatheredBytes, 256);
+  EXPECT_EQ(copy.steps[3].kernel.phases, 3);
+  EXPECT_EQ(copy.steps[3].kernel.partialBytes, 448);
 }
 
 TEST(Serialize, EveryDamagedByteIsNoticed) {
@@ -124,7 +130,7 @@ TEST(Serialize, ForeignBytesAndVersionsAreNamed) {
   auto loaded = load(other);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().code, ErrorCode::Unsupported);
-  EXPECT_NE(loaded.error().text.find("ABI version 3"), std::string::npos);
+  EXPECT_NE(loaded.error().text.find("ABI version 4"), std::string::npos);
 }
 
 TEST(Serialize, StatedDigestIsThatOfTheContent) {

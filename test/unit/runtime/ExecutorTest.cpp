@@ -177,6 +177,84 @@ TEST(Executor, TotalsHaveTheSameBitsForAnyThreads) {
   }
 }
 
+Program piecesProgram() {
+  Program program;
+  program.values = {value(RowSet::Src, {}), value(RowSet::Dst, {}),
+                    value(RowSet::Dst, {})};
+  program.inputs = {0};
+  program.outputs = {1, 2};
+  program.steps = {kernelStep("sum_pieces", RowSet::Dst, {0}, {1, 2})};
+  program.steps[0].kernel.phases = 1;
+  program.steps[0].kernel.partialBytes = 64;
+  program.code = readObject("kernels");
+  return program;
+}
+
+/// Row 1 has 150 edges, row 2 more than a piece has, the others few.
+TEST(Executor, RowsOfManyEdgesAreCutInPieces) {
+  std::vector<int64_t> src, dst;
+  auto connect = [&](int64_t to, int64_t edges) {
+    for (int64_t e = 0; e < edges; ++e)
+      src.push_back(e % 5), dst.push_back(to);
+  };
+  connect(0, 64), connect(1, 150), connect(2, 65), connect(4, 3);
+  OwnedGraph<int32_t> graph(5, 5, src, dst);
+  OwnedTensor<float> x({5}, signedValues(5));
+  std::vector<float> exact(5, 0);
+  for (size_t e = 0; e < src.size(); ++e)
+    exact[size_t(dst[e])] += x.data[size_t(src[e])];
+  auto executor = make(piecesProgram());
+  forceSchedule({{}, {}, 127}); // 64
+  for (int threads : {1, 4}) {
+    Outcome outcome = run(*executor, {graph.view}, {x.view()}, threads);
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error().text;
+    EXPECT_EQ(outcome.outputs[0], exact);
+    EXPECT_EQ(outcome.outputs[1], std::vector<float>({100, 4, 3, 100, 100}));
+  }
+  forceSchedule({});
+  Outcome outcome = run(*executor, {graph.view}, {x.view()});
+  EXPECT_EQ(outcome.outputs[1], std::vector<float>(5, 100));
+}
+
+/// Degrees are checked before a heavy row is computed.
+TEST(Executor, WrongDegreeOfARowInPieces) {
+  OwnedGraph<int32_t> graph(1, 2, std::vector<int64_t>(100, 0),
+                            std::vector<int64_t>(100, 1));
+  OwnedTensor<float> x({1}, signedValues(1));
+  graph.view.maxInDegree = 80;
+  forceSchedule({{}, {}, 64});
+  Outcome outcome = run(*make(piecesProgram()), {graph.view}, {x.view()});
+  forceSchedule({});
+  ASSERT_FALSE(outcome.status.ok());
+  EXPECT_NE(outcome.status.error().text.find("stated as 80"),
+            std::string::npos);
+}
+
+TEST(Executor, TuningIsForAShapeClassAndKeepsResults) {
+  SmallGraph graph;
+  OwnedTensor<float> x({4, 3}, signedValues(12));
+  auto executor = make(sumProgram());
+  ScratchPool pool;
+  SerialFor serial;
+  PlainGemm gemm(pool);
+  VectorOutputs outputs;
+  std::vector<GraphArrays> graphs = {graph.view};
+  std::vector<TensorView> inputs = {x.view()};
+  Services services{serial, gemm, outputs, pool};
+  Schedule chosen = executor->schedules(graphs).at(0);
+  EXPECT_EQ(chosen.prefetch, 0);
+  ASSERT_TRUE(executor->tune(graphs, inputs, services).ok());
+  EXPECT_EQ(executor->schedules(graphs).size(), 1u);
+  EXPECT_EQ(run(*executor, graphs, inputs).outputs[0],
+            neighborSums(x.data, {0, 1, 1, 3, 1}, {0, 0, 2, 2, 0}, 3));
+  forceSchedule({7, true, {}});
+  EXPECT_EQ(executor->schedules(graphs).at(0).prefetch, 7);
+  forceSchedule({});
+  graphs[0].numEdges = 1000; // another class was not measured
+  EXPECT_EQ(executor->schedules(graphs).at(0), chosen);
+  EXPECT_FALSE(executor->tune(graphs, inputs, services).ok());
+}
+
 Program differenceProgram() {
   Program program;
   program.values = {value(RowSet::Node, {}), value(RowSet::Edge, {}),

@@ -38,6 +38,40 @@ void sum_neighbors_wide(const GsKernelCall *call, int64_t begin, int64_t end,
   sumNeighbors<int64_t>(call, begin, end);
 }
 
+/// y[v] = sum over edges (u, v) of x[u], one column, a row in pieces when the
+/// call says so: what each part does is one number, and the second result is
+/// the number of parts that were done for the row, in whole rows 100.
+void sum_pieces(const GsKernelCall *call, int64_t begin, int64_t end, void *) {
+  using namespace gossamer;
+  auto *offsets = static_cast<const int32_t *>(call->offsets);
+  auto *neighbors = static_cast<const int32_t *>(call->neighbors);
+  auto *x = static_cast<const float *>(call->tables[0]);
+  auto *y = static_cast<float *>(call->tables[1]);
+  auto *parts = static_cast<float *>(call->tables[2]);
+  auto sum = [&](int64_t first, int64_t last) {
+    float total = 0;
+    for (int64_t e = first; e < last; ++e)
+      total += x[neighbors[e]];
+    return total;
+  };
+  for (int64_t row = begin; row < end; ++row) {
+    if (!call->partial && call->firstPart == 0 && call->endPart == INT64_MAX) {
+      y[row] = sum(offsets[row], offsets[row + 1]);
+      parts[row] = 100;
+    } else if (call->firstPart == kRowPart) {
+      parts[row] = 1;
+    } else if (call->firstPart == kEdgePart) {
+      *reinterpret_cast<float *>(call->partial) =
+          sum(call->firstEdge, call->lastEdge);
+    } else {
+      y[row] = 0;
+      for (int64_t piece = 0; piece < call->pieces; ++piece, ++parts[row])
+        y[row] += *reinterpret_cast<float *>(call->partial +
+                                             piece * call->partialStride);
+    }
+  }
+}
+
 /// Two totals: the number of edges, and the sum over them of x[u].
 void add_totals(const GsKernelCall *call, int64_t begin, int64_t end, void *) {
   auto *offsets = static_cast<const int32_t *>(call->offsets);

@@ -1,0 +1,185 @@
+"""Each choice of a schedule forced in turn: forward and gradients, over programs of every kind."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+
+import gossamer as gs
+from gossamer import native
+from programs import ALL
+from programs.graphs import GraphCase
+from programs.harness import compiled, named_outputs
+from programs.library import gossamer_library
+from programs.measure import error
+
+NAMES = (
+    "gcn-GCN",
+    "gat-GAT",
+    "gat-HeadsGAT",
+    "census-edgeconv",
+    "census-copy_max",
+    "census-copy_mean",
+    "small-log_sum_exp",
+    "small-variance",
+    "small-hub_softmax",
+)
+PROGRAMS = [program for program in ALL if program.name in NAMES]
+FEAT = 16
+
+SAME_BITS = [{"prefetch": 0}, {"prefetch": 5}, {"prefetch": 1000}, {"stream": True}]
+"""These change no bit: the same numbers are added in the same order."""
+
+PIECES = {"piece_edges": 64}
+
+
+def _hubs() -> GraphCase:
+    """Two nodes of many in-edges, two of many out-edges, parallel edges, nodes without any."""
+    random = np.random.default_rng(3)
+    nodes = 300
+    ends = random.integers(0, 200, (2, 600))
+    into = np.stack([random.integers(0, nodes, 777), random.choice([3, 250], 777)])
+    out_of = np.stack([random.choice([7, 251], 500), random.integers(0, nodes, 500)])
+    src, dst = np.concatenate([ends, into, out_of], axis=1)
+    kept = dst != 299
+    return GraphCase("hubs", "homo", (src[kept], dst[kept]), nodes, nodes)
+
+
+HUBS = _hubs()
+
+
+def test_every_program_named_here_exists():
+    assert sorted(program.name for program in PROGRAMS) == sorted(NAMES)
+
+
+def _run(model, program, dtype):
+    """Outputs and gradients of inputs and parameters, one list of tensors."""
+    inputs = [x.clone().requires_grad_() for x in program.inputs(HUBS, FEAT, dtype)]
+    out = named_outputs_with_grad(model(*HUBS.build(gossamer_library()), *inputs))
+    total = sum(
+        (value * torch.linspace(-1, 1, value.numel(), dtype=dtype).view(value.shape)).sum()
+        for value in out
+    )
+    leaves = inputs + (list(model.parameters()) if isinstance(model, torch.nn.Module) else [])
+    grads = torch.autograd.grad(total, leaves, allow_unused=True)
+    return [*(value.detach() for value in out), *(g for g in grads if g is not None)]
+
+
+def named_outputs_with_grad(out):
+    """The tensors of a model's output, in the order of their names."""
+    if isinstance(out, torch.Tensor):
+        return [out]
+    items = out.values() if isinstance(out, dict) else out
+    return [tensor for item in items for tensor in named_outputs_with_grad(item)]
+
+
+def _forced(program, choices, dtype=torch.float32):
+    fast = compiled(program, gossamer_library(), FEAT, dtype)
+    with native.forced_schedule(**choices):
+        found = _run(fast, program, dtype)
+        assert all(
+            getattr(schedule, name) == value
+            for schedule in gs.explain(fast).schedules
+            for name, value in choices.items()
+        )
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_choices_that_change_no_bit(program):
+    _forced(program, {})  # later calls are of the whole model
+    plain = _forced(program, {})
+    for choices in SAME_BITS:
+        for got, want in zip(_forced(program, choices), plain, strict=True):
+            assert torch.equal(got, want), choices
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_rows_in_pieces(program):
+    """Within the measure of float64 eager, forward and gradients; in float64 close to exact."""
+    eager = program.build(gossamer_library(), FEAT, torch.float64)
+    want = _run(eager, program, torch.float64)
+    for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
+        for got, right in zip(_forced(program, PIECES, dtype), want, strict=True):
+            assert error(got, right) <= bound
+
+
+@contextlib.contextmanager
+def threads(number):
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("program", PROGRAMS[:4], ids=lambda program: program.name)
+def test_rows_in_pieces_have_the_same_bits_for_any_threads(program):
+    fast = compiled(program, gossamer_library(), FEAT, torch.float32)
+    inputs = program.inputs(HUBS, FEAT, torch.float32)
+    found = []
+    for number in (1, 2, 3):
+        with threads(number), native.forced_schedule(**PIECES), torch.no_grad():
+            found.append(named_outputs(fast(*HUBS.build(gossamer_library()), *inputs)))
+    for other in found[1:]:
+        assert all(torch.equal(other[name], found[0][name]) for name in found[0])
+
+
+def _sum(graph, x):
+    with graph.local_scope():
+        graph.ndata["x"] = x
+        graph.update_all(
+            lambda edges: {"m": edges.src["x"]}, lambda nodes: {"y": nodes.mailbox["m"].sum(1)}
+        )
+        return graph.ndata["y"]
+
+
+def test_one_row_of_all_edges_is_cut_unforced():
+    """A star of 100,000 edges: pieces by the cost model, accurate, and the report says so."""
+    edges = 100_000
+    graph = gs.graph((torch.arange(1, edges + 1), torch.zeros(edges, dtype=torch.int64)))
+    x = torch.randn(edges + 1, 3, generator=torch.Generator().manual_seed(0))
+    fast = gs.compile(_sum, fallback="error")
+    found = fast(graph, x)
+    assert error(found, _sum(graph, x.double())) <= 1e-6
+    (schedule,) = gs.explain(fast).schedules
+    assert schedule.piece_edges < edges
+    assert f"cuts rows of more than {schedule.piece_edges} edges" in str(gs.explain(fast))
+
+
+def test_another_graph_is_another_schedule_of_one_program():
+    fast = gs.compile(_sum, fallback="error")
+    found = []
+    for nodes in (10, 400_000):
+        ends = torch.arange(nodes)
+        fast(gs.graph((ends, ends.flip(0)), num_nodes=nodes), torch.ones(nodes, 64))
+        found.append(gs.explain(fast).schedules)
+        assert len(gs.explain(fast).programs) <= 2  # region, then whole
+    assert (found[0][0].prefetch, found[0][0].stream) == (0, False)
+    assert found[-1][-1].prefetch > 0
+    assert found[-1][-1].stream
+
+
+def test_tuning_measures_once_per_shape_class_and_keeps_the_bits():
+    plain, tuned = gs.compile(_sum, fallback="error"), gs.compile(_sum, fallback="error", tune=True)
+    graph = HUBS.build(gossamer_library())[0]
+    x = torch.randn(HUBS.num_src, 64, generator=torch.Generator().manual_seed(0))
+    want = plain(graph, x)
+    for _ in range(3):
+        assert torch.equal(tuned(graph, x), want)
+    program = gs.explain(tuned)._session.programs[0].program
+    measured = len(program._measured)
+    assert measured == 1
+    more = gs.graph((torch.tensor([0, 1]), torch.tensor([1, 0])))
+    tuned(more, torch.ones(2, 64))
+    assert sum(len(p.program._measured) for p in gs.explain(tuned)._session.programs) > measured
+    assert len(gs.explain(tuned).compilations) == 1
+
+
+def test_tune_is_refused_with_another_value():
+    with pytest.raises(ValueError, match="tune is one of False, True"):
+        gs.compile(_sum, tune="yes")

@@ -231,6 +231,7 @@ _GRAPH_OPS: dict[str, Callable[..., Tensor]] = {
     "mp.slice": _slice,
     "mp.concat": _concat,
     "mp.reduce_axis": _reduce_axis,
+    "mp.sum_rows": lambda run, op, x: x.sum(0),
     "mp.softmax_axis": _softmax_axis,
     "mp.linear": _linear,
     DETACH: lambda run, op, x: x.detach(),

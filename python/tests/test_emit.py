@@ -93,7 +93,7 @@ ELEMENTWISE = {
         h.masked_fill(v > 0, 0.0) + v.masked_fill(e > 0, -math.inf).exp()
     ),
     "remainders": lambda h, v, e: torch.remainder(h, 0.3) + torch.fmod(v, 0.3) + h % (v.abs() + 1),
-    "floor_division": lambda h, v, e: torch.div(h, 0.3, rounding_mode="trunc") + h // 0.7,
+    "floor_division": lambda h, v, e: torch.div(h, 0.3, rounding_mode="trunc") + h.detach() // 0.7,
     "casts": lambda h, v, e: (h * 3).long().double() + v.float().double() + (e > 0).long() * 2,
     "nan": lambda h, v, e: torch.where(h.isnan(), v, e) + torch.where((h / 0).isinf(), 1.0, 0.0),
     "addcmul": lambda h, v, e: torch.addcmul(h, v, e, value=0.3) + torch.addcdiv(h, v, e * e + 1),

@@ -193,7 +193,6 @@ MESSAGES = [
     lambda e: e.src["h"].sum(),
     lambda e: e.src["h"] + torch.ones(4, dtype=torch.float64, requires_grad=True).numpy(),
     lambda e: e.src["h"] if torch.all(e.data["w"] > 0) else -e.src["h"],
-    lambda e: e.src["h"] * e.src["h"].shape[0],
     lambda e: e.src["h"][torch.randperm(4)],
     lambda e: torch.bmm(e.src["x"].unsqueeze(1)[:, 0], e.src["x"].mT).squeeze(),
 ]

@@ -79,12 +79,14 @@ class InputSpec:
     kind "lifted": tensor `index` of the call's lifted tensors.
     kind "scalar": run-time scalar `index`, a Python float.
     kind "seed": of the random numbers of a graph call, number `index` of those that draw.
+    kind "count": how many rows `name` ("edge" or "dst") there are, as a float64.
 
     Of a whole forward (`ForwardRecording`), whose rows are those of the placeholder's shape:
 
     kind "argument": tensor `index` among the arguments.
     kind "field": field `name` of frame `index` among those of all graphs.
     kind "ids": `index` is the number of the relation.
+    kind "count": of row set `index` of kind `name`: see `Arguments.sets`.
     """
 
     kind: str
@@ -150,6 +152,8 @@ class Recording:
     Attributes:
         graph: placeholders stand for `inputs`, in order. `node.meta` has "val" (`Meta`) and "loc".
         outputs, side_writes: as in `CapturedCall`.
+        counts: the inputs that numbers of rows are, by symbol. Emit adds those that are computed
+            with to `inputs`.
     """
 
     kind: str
@@ -159,6 +163,7 @@ class Recording:
     side_writes: dict[str, RecordedOutput]
     homogeneous: bool
     symbols: Symbols
+    counts: Mapping[Any, InputSpec]
 
 
 @dataclass(frozen=True)

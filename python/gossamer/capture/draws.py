@@ -75,6 +75,11 @@ class Draws:
         finally:
             self._per_degree = False
 
+    @property
+    def is_per_degree(self) -> bool:
+        """Whether such a function runs."""
+        return self._per_degree
+
     def uniform(self, recorder: Recorder, shape: Sequence[Size], dtype: torch.dtype) -> Tensor:
         """New numbers from [0, 1)."""
         if self._rng == "eager":

@@ -225,6 +225,7 @@ class Recorder:
         node = self.graph.call_function(target, self._nodes(args), self._nodes(kwargs))
         node.meta["loc"] = user_place()
         node.meta["detached"] = self.grad and not torch.is_grad_enabled()
+        node.meta["per_degree"] = self.draws.is_per_degree
         if isinstance(result, Tensor):
             node.meta["val"] = Meta(tuple(result.shape), result.dtype)
             self.bind(result, node)

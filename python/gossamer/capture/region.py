@@ -287,7 +287,7 @@ def _closure(call: RecordedCall) -> list[RecordedCall]:
 
 
 def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor | DeferredColumn:
-    """The column, ids, lifted tensor or scalar that an input of a captured call stands for."""
+    """The tensor or column that an input of a captured call stands for."""
     if spec.kind == "column":
         frames = {"src": relation.src, "dst": relation.dst, "edge": relation.edges}
         column = frames.get(spec.frame, relation.dst).peek(spec.name)
@@ -302,6 +302,9 @@ def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor |
         return torch.frombuffer(packed, dtype=torch.float64).reshape(())
     if spec.kind == "seed":
         return draw_seed()
+    if spec.kind == "count":
+        structure = relation.structure
+        return count_of(structure.num_edges if spec.name == "edge" else structure.num_dst)
     return ids_of(spec, relation.structure)
 
 
@@ -328,6 +331,11 @@ def _node_set(num_rows: int, idtype: torch.dtype, device: torch.device) -> Struc
     """Nodes without edges: what an apply function runs on."""
     none = torch.empty(0, dtype=idtype, device=device)
     return Structure(none, none, num_rows, num_rows, homogeneous=True, check=False)
+
+
+def count_of(rows: int) -> Tensor:
+    """A number of rows as an input of a program."""
+    return torch.full((), rows, dtype=torch.float64)
 
 
 def ids_of(spec: InputSpec, structure: Structure) -> Tensor:

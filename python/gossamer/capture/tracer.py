@@ -329,6 +329,10 @@ class CallTrace:
             },
             homogeneous=self.call.homogeneous,
             symbols=self.sizes.symbols(scalars),
+            counts={
+                size.node.expr: InputSpec("count", name=name)
+                for name, size in (("edge", self.num_edges), ("dst", self.num_dst))
+            },
         )
 
     def _output(self, tensor: Tensor, rows: str) -> RecordedOutput:

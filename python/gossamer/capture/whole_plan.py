@@ -16,7 +16,7 @@ from gossamer.structure import Structure
 from .call import Dag, InputSpec, Step
 from .draws import draw_seed
 from .plan import Plan, run_tensors
-from .region import ids_of, version_of
+from .region import count_of, ids_of, version_of
 from .whole_arguments import Arguments
 from .whole_record import Given, Made, Trace, field_schema
 
@@ -178,6 +178,8 @@ def _read(spec: InputSpec) -> Read:
         return lambda arguments, reached: arguments.frames[index][name]
     if spec.kind == "seed":
         return lambda arguments, reached: arguments.seeds[index]
+    if spec.kind == "count":
+        return lambda arguments, reached: count_of(arguments.counts[name][index])
     return lambda arguments, reached: ids_of(spec, arguments.structure(index))
 
 

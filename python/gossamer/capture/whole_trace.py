@@ -183,6 +183,10 @@ class _ForwardTrace:
             homogeneous=False,
             symbols=Symbols(*[sympy.Dummy(name) for name in "sdek"], ()),
             relations=self._relations(),
+            counts={
+                size.node.expr: InputSpec("count", name=kind, index=number)
+                for (kind, number), size in self.row_sets.items()
+            },
         )
         return Trace(
             call=captured(recording),

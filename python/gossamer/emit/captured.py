@@ -34,7 +34,7 @@ def captured(recording: Recording) -> CapturedCall:
     return CapturedCall(
         kind=recording.kind,
         function=builder.finish([made[name] for name in names], len(relations)),
-        inputs=recording.inputs,
+        inputs=tuple(lowering.inputs),
         outputs=outputs,
         side_writes=side_writes,
         draws_at=_draws_at(recording),

@@ -66,6 +66,28 @@ class ForwardLowering(Lowering):
         self._products = {ends.symbols.num_dst * self._degree: ends.symbols.num_dst}
         self._away = True
 
+    @property
+    def adds_rows(self) -> bool:
+        """All nodes are there but in a function that runs for each in-degree."""
+        return not self.per_degree
+
+    def over_rows(self, kind: str, value: Value) -> Value:
+        """The sum or mean of all rows of nodes, without rows."""
+        rows = value.type.rows
+        if rows is None or rows.kind in ("edge", "mailbox"):
+            raise UntraceableError(
+                "rows of different edges are combined", remedy="reduce them to nodes first"
+            )
+        type = Type(value.type.features, value.type.dtype)
+        total = self.builder.op("mp.sum_rows", (value,), type)
+        if kind == "sum":
+            return total
+        count = self.count(self._symbol_of[rows])
+        number = self.elements.cast(count.value, type.dtype)
+        return self.elements.div(
+            total, self.broadcast(self.reshape(number, [1] * len(type.features)), type)
+        )
+
     def relation_of(self, ids: fx.Node) -> int:
         """The graph argument whose endpoints a placeholder stands for."""
         number = self.call.inputs[self._inputs[ids]].index

@@ -261,6 +261,7 @@ _FORMS: dict[str, Callable[[Op, list[str]], str]] = {
     "mp.reduce": _keywords("kind", "end"),
     "mp.softmax": lambda op, names: f"{op.attrs['end']} {names[0]} : {op.result.type}",
     "mp.mailbox": _arrow,
+    "mp.sum_rows": _arrow,
     "mp.degree": lambda op, names: f"{op.attrs['end']} : {op.result.type}",
     "mp.fill_isolated": lambda op, names: (
         f"{op.attrs['end']} {names[0]}, {literal(op.attrs['value'], op.result.type.dtype)} : "

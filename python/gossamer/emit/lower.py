@@ -24,6 +24,10 @@ class Lowering(Space):
 
     Args:
         source: makes the value of input `i` of the call, of the given type, at its first use.
+
+    Attributes:
+        inputs: those of the call, and the numbers of rows that it computes with.
+        per_degree: the present operator is one that eager code runs for each in-degree.
     """
 
     def __init__(self, builder: Builder, call: Recording, graph: int, source: Source):
@@ -31,6 +35,8 @@ class Lowering(Space):
         self.call = call
         self.symbols = call.symbols
         self.elements = Elements(self)
+        self.inputs = list(call.inputs)
+        self.per_degree = False
         self._source = source
         self._results: dict[fx.Node, Any] = {}
         self._inputs: dict[fx.Node, int] = {}
@@ -58,6 +64,7 @@ class Lowering(Space):
     def _lower(self, node: fx.Node, handlers: dict) -> None:
         place = node.meta.get("loc") or (None, 0)
         self.builder.place = place
+        self.per_degree = node.meta.get("per_degree", False)
         handler = handlers.get(node.target)
         try:
             if handler is None:
@@ -120,6 +127,18 @@ class Lowering(Space):
             i for i, s in enumerate(self.call.inputs) if s.kind == "scalar" and s.index == index
         )
         return Table(self._source(position, Type((), "f64")), ())
+
+    def count(self, symbol: Any) -> Table:
+        """A number of rows, f64 without rows."""
+        spec = self.call.counts[symbol]
+        if spec not in self.inputs:
+            self.inputs.append(spec)
+        return Table(self._source(self.inputs.index(spec), Type((), "f64")), ())
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether the present operator may add up the rows of a table."""
+        return False
 
     def degree(self) -> Value:
         """The in-degree of each destination, i64."""

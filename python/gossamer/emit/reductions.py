@@ -22,12 +22,12 @@ MIXED_ROWS = "rows of different nodes or edges are combined"
 _REMEDY = "reduce over feature axes, or over axis 1 of a mailbox"
 
 
-def _axes(table: Table, dims: Any) -> list[int]:
-    """Torch axes to reduce, ascending; none of them may be rows."""
+def _axes(table: Table, dims: Any, rows: bool = False) -> list[int]:
+    """Torch axes to reduce, ascending; none of them may be rows, or merged ones with `rows`."""
     if dims is None or dims == []:
         dims = range(table.rank)
     dims = sorted({table.axis(dim) for dim in ([dims] if isinstance(dims, int) else dims)})
-    if any(table.axes[dim] in ("r", "rd") for dim in dims):
+    if any(table.axes[dim] in (("rd",) if rows else ("r", "rd")) for dim in dims):
         raise UntraceableError(MIXED_ROWS, remedy=_REMEDY)
     return dims
 
@@ -36,11 +36,15 @@ def reduce(
     lowering: Lowering, kind: str, table: Table, dims: Any, keep: bool = False, **ties: str
 ) -> Table:
     """Combine axes by sum, mean, max, min or prod. Messages go first: the rest is then less."""
-    dims = _axes(table, dims)
+    dims = _axes(table, dims, lowering.adds_rows and kind in ("sum", "mean"))
     axes = list(table.axes)
     value = table.value
-    order = sorted(dims, key=lambda dim: (axes[dim] != "d", -dim))
+    order = sorted(dims, key=lambda dim: (axes[dim] == "r", axes[dim] != "d", -dim))
     for dim in order:
+        if axes[dim] == "r":
+            value = lowering.over_rows(kind, value)
+            axes[dim] = _Dropped()
+            continue
         slot = axes[dim] == "d"
         place = 1 if slot else Table(value, tuple(axes)).feature(dim)
         value = _drop(lowering, kind, value, place, slot, **ties)

@@ -1,4 +1,4 @@
-"""Numbers that a function computes from the mailbox degree and from run-time scalars."""
+"""Numbers of a function: computed from the mailbox degree, numbers of rows, run-time scalars."""
 
 from __future__ import annotations
 
@@ -49,12 +49,15 @@ class _Expression:
         lowering = self.lowering
         if self.wanted[0] != "f" and not expr.is_integer:
             raise UntraceableError(f"the number {expr} is stored as an integer")
-        symbols = lowering.symbols
-        if expr.free_symbols - {symbols.degree, *symbols.scalars}:
+        symbols, counts = lowering.symbols, lowering.call.counts
+        if lowering.per_degree and not expr.free_symbols.isdisjoint(counts):
             raise UntraceableError(
-                f"a number of rows is used as a value ({expr})",
-                remedy="use degrees or features instead of counts of nodes or edges",
+                f"a number of nodes is used as a value ({expr}), which in eager code is the number "
+                "of those with one in-degree",
+                remedy="use degrees or features instead",
             )
+        if expr.free_symbols - {symbols.degree, *symbols.scalars, *counts}:
+            raise UntraceableError(f"a number of rows is used as a value ({expr})")
         result = self._visit(expr)
         return Table(lowering.elements.cast(result.value, self.wanted), result.axes)
 
@@ -67,6 +70,8 @@ class _Expression:
             return Table(lowering.elements.fill(float(expr), Type((), self.dtype)), ())
         if expr == symbols.degree:
             return Table(lowering.elements.cast(lowering.degree(), self.dtype), ())
+        if expr in lowering.call.counts:
+            return lowering.count(expr)
         if expr in symbols.scalars:
             return lowering.scalar(symbols.scalars.index(expr))
         return self._function(expr)

@@ -56,6 +56,10 @@ static std::optional<DType> dtypeOf(Type element) {
     return DType::I64;
   if (element.isSignlessInteger(1))
     return DType::Bool;
+  if (element.isBF16())
+    return DType::BF16;
+  if (element.isF16())
+    return DType::F16;
   return std::nullopt;
 }
 
@@ -86,7 +90,8 @@ FailureOr<uint32_t> ProgramBuilder::define(Value value) {
   if (!dtype || !rows)
     return emitError(value.getLoc(), "a program has no table of type ")
            << value.getType()
-           << "; tables are float32, float64, int32, int64 or bool, with rows "
+           << "; tables are float32, float64, bfloat16, float16, int32, int64 "
+              "or bool, with rows "
               "of nodes or edges";
   ValueInfo info;
   info.dtype = *dtype;
@@ -156,7 +161,7 @@ LogicalResult ProgramBuilder::addGemm(mp::LinearOp linear) {
   if (!isa<FloatType>(getElementTypeOrSelf(linear.getType())))
     return linear.emitOpError("multiplies tables of ")
            << getElementTypeOrSelf(linear.getType())
-           << "; a product of whole tables is float32 or float64";
+           << "; a product of whole tables is of floats";
   Step step;
   step.kind = Step::Kind::Gemm;
   step.gemm = {ids.at(linear.getInput()), ids.at(linear.getWeight()), *output};

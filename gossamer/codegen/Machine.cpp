@@ -32,6 +32,7 @@ static void setKernelOptions(gossamer::lowering::KernelOptions &kernels,
   kernels.vectorBytes = avx512 ? 64 : avx2 ? 32 : 16;
   kernels.accumulators = avx512 ? 16 : 8;
   kernels.hasFma = fma;
+  kernels.hasF16 = avx2;
 }
 
 static Machine hostMachine() {
@@ -54,6 +55,8 @@ static Machine hostMachine() {
                 host.lookup("avx512dq") && host.lookup("avx512bw");
   setKernelOptions(machine.kernels, host.lookup("avx2"), avx512,
                    host.lookup("fma"));
+  machine.kernels.hasBf16 = avx512 && host.lookup("avx512bf16");
+  machine.kernels.hasF16 = host.lookup("f16c");
   return machine;
 }
 

@@ -65,6 +65,11 @@ int64_t gossamer::mp::featureSize(Type type) {
   return size;
 }
 
+bool gossamer::mp::isStorageOnly(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isBF16() || element.isF16();
+}
+
 RankedTensorType gossamer::mp::withRows(Type type, RowsAttr rows) {
   SmallVector<int64_t> shape;
   if (rows)

@@ -45,6 +45,9 @@ llvm::ArrayRef<int64_t> featureShape(mlir::Type type);
 /// Number of values in one row.
 int64_t featureSize(mlir::Type type);
 
+/// True for tables of bf16 and f16, in which nothing is computed.
+bool isStorageOnly(mlir::Type type);
+
 /// The table type with the rows of `rows` and the features of `type`.
 mlir::RankedTensorType withRows(mlir::Type type, RowsAttr rows);
 

@@ -23,7 +23,9 @@ def Mp_CopiesOnly : NativeOpTrait<"CopiesOnly"> {
   let cppNamespace = "::gossamer::mp";
 }
 
-/// A table: rows of a graph, or one row shared by all (no encoding).
+/// A table: rows of a graph, or one row shared by all (no encoding). bf16 and
+/// f16 are for storage: ops that move rows take them, and whatever computes takes
+/// f32 (arith.extf, arith.truncf).
 def Mp_Table : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
 //===- between nodes and edges ---------------------------------------------===//
@@ -196,7 +198,7 @@ def Mp_SumRowsOp : Mp_Op<"sum_rows", [Pure]> {
     %b = mp.sum_rows %g : tensor<?x64xf32, #mp.rows<0, node>> -> tensor<64xf32>
     ```
 
-    Rows of edges are first reduced to nodes.
+    Rows of edges are first reduced to nodes. The sum of bf16 and f16 is f32.
   }];
   let arguments = (ins Mp_Table:$rows);
   let results = (outs Mp_Table:$result);
@@ -209,7 +211,8 @@ def Mp_ContractRowsOp : Mp_Op<"contract_rows", [Pure]> {
   let description = [{
     The gradient of the weight of a linear op, transposed input times gradient:
     `result[k, o] = sum_{r...} left[r..., k] * right[r..., o]`, where `r...` are
-    the rows and all feature axes but the last one.
+    the rows and all feature axes but the last one. The sum of bf16 and f16 is
+    f32.
 
     ```mlir
     %w = mp.contract_rows %x, %g
@@ -452,7 +455,9 @@ def Mp_LinearOp : Mp_Op<"linear", [Pure, Mp_RowWise]> {
   let summary = "multiply the last axis of each row by a matrix";
   let description = [{
     `result[..., o] = sum_k input[..., k] * weight[k, o]`. `weight` has no
-    rows. `input` may be without rows too: a product of parameters.
+    rows. `input` may be without rows too: a product of parameters. Products of
+    bf16 and f16 are summed in f32 and rounded once, and are not computed in
+    kernels.
 
     ```mlir
     %y = mp.linear %x, %w : tensor<?x64xf32, #mp.rows<0, node>>, tensor<64x16xf32>

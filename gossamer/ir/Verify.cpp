@@ -43,6 +43,24 @@ static LogicalResult verifySameElements(Operation *op, Type from, Type to) {
   return success();
 }
 
+/// The sum of rows of a storage type is f32.
+static LogicalResult verifySumElements(Operation *op, Type from, Type to) {
+  if (isStorageOnly(from) && getElementTypeOrSelf(to).isF32())
+    return success();
+  if (isStorageOnly(to))
+    return op->emitOpError("sums in f32, but has ") << to;
+  return verifySameElements(op, from, to);
+}
+
+/// Storage types are widened before anything is computed.
+static LogicalResult verifyComputed(Operation *op, Type type) {
+  if (isStorageOnly(type))
+    return op->emitOpError("does not compute in ")
+           << getElementTypeOrSelf(type)
+           << "; widen its operands with arith.extf";
+  return success();
+}
+
 static LogicalResult verifySameRows(Operation *op, Type from, Type to) {
   if (rowsOf(from) != rowsOf(to))
     return op->emitOpError("keeps the rows, but has ") << from << " and " << to;
@@ -97,6 +115,7 @@ LogicalResult GatherOp::verify() {
 LogicalResult ReduceOp::verify() {
   Type nodes = getNodes().getType(), edges = getEdges().getType();
   if (failed(verifyTables(*this)) ||
+      failed(verifyComputed(*this, getEdges().getType())) ||
       failed(verifyEnd(*this, getEnd(), nodes, edges)) ||
       failed(verifySameElements(*this, nodes, edges)))
     return failure();
@@ -104,7 +123,8 @@ LogicalResult ReduceOp::verify() {
 }
 
 LogicalResult SoftmaxOp::verify() {
-  if (failed(verifyTables(*this)))
+  if (failed(verifyTables(*this)) ||
+      failed(verifyComputed(*this, getEdges().getType())))
     return failure();
   if (!onEdges(getEdges().getType()))
     return emitOpError("expects edge rows, but found ") << getEdges().getType();
@@ -191,8 +211,7 @@ LogicalResult PadRowsOp::verify() {
 
 LogicalResult SumRowsOp::verify() {
   Type from = getRows().getType(), to = getResult().getType();
-  if (failed(verifyTables(*this)) ||
-      failed(verifySameElements(*this, from, to)))
+  if (failed(verifyTables(*this)) || failed(verifySumElements(*this, from, to)))
     return failure();
   if (!onNodes(from) || rowsOf(to))
     return emitOpError("turns a table of nodes into one row, but has ")
@@ -205,7 +224,7 @@ LogicalResult ContractRowsOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   if (failed(verifyTables(*this)) ||
       failed(verifySameElements(*this, left, right)) ||
-      failed(verifySameElements(*this, left, result)) ||
+      failed(verifySumElements(*this, left, result)) ||
       failed(verifySameRows(*this, left, right)))
     return failure();
   ArrayRef<int64_t> l = featureShape(left), r = featureShape(right);
@@ -387,6 +406,7 @@ LogicalResult ReduceAxisOp::verify() {
   auto to = cast<RankedTensorType>(getResult().getType());
   int64_t axis = getAxis();
   if (failed(verifyTables(*this)) ||
+      failed(verifyComputed(*this, getInput().getType())) ||
       failed(verifySameElements(*this, from, to)) ||
       failed(verifyAxis(*this, from, axis, /*mailboxAxis=*/true)))
     return failure();
@@ -408,7 +428,8 @@ LogicalResult ReduceAxisOp::verify() {
 }
 
 LogicalResult SoftmaxAxisOp::verify() {
-  if (failed(verifyTables(*this)))
+  if (failed(verifyTables(*this)) ||
+      failed(verifyComputed(*this, getInput().getType())))
     return failure();
   return verifyAxis(*this, getInput().getType(), getAxis(),
                     /*mailboxAxis=*/true);

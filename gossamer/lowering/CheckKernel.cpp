@@ -10,6 +10,12 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::lowering;
 
+/// Ops that take numbers of any format, because they compute nothing.
+static bool movesOnly(Operation *op) {
+  return isView(op) || isa<mp::ConcatOp, mp::FillIsolatedOp, arith::ExtFOp,
+                           arith::TruncFOp, arith::SelectOp>(op);
+}
+
 static LogicalResult checkOp(Operation *op) {
   if (op->getNumResults() != 1 ||
       !isa<RankedTensorType>(op->getResult(0).getType()))
@@ -18,6 +24,10 @@ static LogicalResult checkOp(Operation *op) {
     if (mp::featureSize(value.getType()) == 0)
       return op->emitOpError("has a table without features, ")
              << value.getType() << ", which is not compiled";
+  if (!movesOnly(op) && llvm::any_of(op->getOperandTypes(), mp::isStorageOnly))
+    return op->emitOpError("does not compute in ")
+           << getElementTypeOrSelf(op->getOperand(0).getType())
+           << "; widen its operands with arith.extf";
   if (isTotal(op) &&
       !isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
     return op->emitOpError("sums ")

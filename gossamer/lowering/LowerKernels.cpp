@@ -86,6 +86,7 @@ void lowering::addLowerKernels(OpPassManager &passes,
 
 void lowering::addLowerToLLVM(OpPassManager &passes,
                               const KernelOptions &options) {
+  passes.addPass(createLowerConversions({options.hasBf16, options.hasF16}));
   passes.addPass(createLowerMath({options.hasFma}));
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertVectorToLLVMPass());

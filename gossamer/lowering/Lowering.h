@@ -17,6 +17,8 @@ struct KernelOptions {
   int64_t vectorBytes = 32; // of a full vector register
   int64_t accumulators = 8; // registers that a tile may keep
   bool hasFma = true;
+  bool hasBf16 = false;   // instructions that round to bf16
+  bool hasF16 = true;     // and that convert from and to f16
   bool wideIndex = false; // int64 graph arrays
 };
 

@@ -23,6 +23,19 @@ def LowerKernels : Pass<"mp-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
+def LowerConversions : Pass<"mp-lower-conversions", "::mlir::ModuleOp"> {
+  let summary = "turn conversions of 16-bit floats into integer ops";
+  let description = [{
+    Those that are an instruction stay.
+    Example: test/lit/lowering/conversions.mlir.
+  }];
+  let options = [
+    Option<"hasBf16", "has-bf16", "bool", "false", "the machine rounds to bf16">,
+    Option<"hasF16", "has-f16", "bool", "true", "the machine converts f16">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def LowerMath : Pass<"mp-lower-math", "::mlir::ModuleOp"> {
   let summary = "turn math ops into polynomials, or calls of libm";
   let description = [{

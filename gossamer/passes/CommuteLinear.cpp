@@ -16,6 +16,7 @@
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowScale.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -86,8 +87,10 @@ private:
 
 Value Commuting::plainReduce(Value value) {
   Type type = withRows(value.getType(), rowsOf(reduce.getNodes()));
-  return ReduceOp::create(builder, loc, type, reduce.getKind(), reduce.getEnd(),
-                          value);
+  auto rows = ReduceOp::create(builder, loc, type, reduce.getKind(),
+                               reduce.getEnd(), value);
+  setStoredFormat(rows, storedFormat(reduce));
+  return rows;
 }
 
 Value Commuting::withoutProduct(Value value, LinearOp &linear) {
@@ -127,8 +130,10 @@ Value Commuting::reduced(Value value) {
   Value rows = plainReduce(input);
   Type type =
       withLastAxis(rows.getType(), featureShape(linear.getType()).back());
-  return LinearOp::create(builder, linear.getLoc(), type, rows,
-                          linear.getWeight());
+  auto product = LinearOp::create(builder, linear.getLoc(), type, rows,
+                                  linear.getWeight());
+  setStoredFormat(product, storedFormat(linear));
+  return product;
 }
 
 static bool isLinearInTerms(ReduceOp reduce) {

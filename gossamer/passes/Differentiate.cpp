@@ -12,13 +12,15 @@
 // 4. one half stays.
 //
 // The other passes then optimise each half like any function. No gradient is
-// scattered, and no row of an edge is saved.
+// scattered, and no row of an edge is saved. A gradient is stored in the format
+// of its value (StoredFormat.h), and so are saved rows; sums are f32.
 
 #include "gossamer/passes/DecomposeSoftmax.h"
 #include "gossamer/passes/Derivatives.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/SavedRows.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -70,6 +72,7 @@ private:
   /// never computed: infinite slopes, perhaps, which times 0 are no 0.
   DenseMap<Value, End> hidden;
   DenseMap<Value, Value> gradients;
+  DenseSet<Operation *> forward;
 };
 } // namespace
 
@@ -116,6 +119,18 @@ Value Reverse::withoutHidden(Value value, End end) {
                                 value, zero);
 }
 
+/// The sum of two gradients; those of 16 bits are added in f32.
+static Value addInF32(OpBuilder &builder, Location loc, Value a, Value b) {
+  Type type = a.getType();
+  if (!isStorageOnly(type))
+    return arith::AddFOp::create(builder, loc, a, b);
+  Type wide = inFormat(type, builder.getF32Type());
+  Value sum = arith::AddFOp::create(
+      builder, loc, arith::ExtFOp::create(builder, loc, wide, a),
+      arith::ExtFOp::create(builder, loc, wide, b));
+  return arith::TruncFOp::create(builder, loc, type, sum);
+}
+
 void Reverse::add(Value operand, Value more) {
   auto known =
       op->getNumResults() == 1 ? hidden.find(op->getResult(0)) : hidden.end();
@@ -131,8 +146,7 @@ void Reverse::add(Value operand, Value more) {
       more = withoutHidden(more, known->second);
   }
   Value &sum = gradients[operand];
-  sum =
-      sum ? Value(arith::AddFOp::create(insertion, getLoc(), sum, more)) : more;
+  sum = sum ? addInF32(insertion, getLoc(), sum, more) : more;
 }
 
 LogicalResult Reverse::markActive() {
@@ -142,6 +156,13 @@ LogicalResult Reverse::markActive() {
                                 [&](Value operand) { return wants(operand); });
     if (!depends)
       continue;
+    auto isNarrow = [&](Value operand) {
+      return wants(operand) && isStorageOnly(operand.getType());
+    };
+    if (!isa<arith::ExtFOp>(of) && llvm::any_of(of.getOperands(), isNarrow))
+      return of.emitError("has no gradient in ")
+             << getElementTypeOrSelf(of.getOperand(0).getType())
+             << "; widen its operands with arith.extf";
     const Derivative *derivative = findDerivative(of.getName().getStringRef());
     if (!derivative)
       return of.emitError("has no derivative yet");
@@ -159,6 +180,9 @@ void Reverse::reverse(Operation *of) {
   if (!gradient || !active.contains(result))
     return;
   op = of;
+  if (Operation *maker = gradient.getDefiningOp();
+      maker && !forward.contains(maker))
+    setStoredFormat(maker, storedFormat(of));
   auto known = hidden.find(result);
   bool leaves = llvm::any_of(of->getOperands(), [&](Value operand) {
     return wants(operand) && !hidden.contains(operand);
@@ -174,6 +198,7 @@ FailureOr<SmallVector<Value>> Reverse::run() {
     return failure();
   auto ops =
       llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
+  forward.insert_range(ops);
   for (Operation *of : llvm::reverse(ops))
     findHidden(of);
   op = block.getTerminator();
@@ -190,6 +215,22 @@ FailureOr<SmallVector<Value>> Reverse::run() {
         result ? result : Value(term(argument).full(argument.getType(), 0.0)));
   }
   return results;
+}
+
+/// Saves `row` in the format that torch has it in. Who computes with it does so
+/// with the rounded row, in both halves.
+static void roundWhereAllowed(Value &row) {
+  Type format = storedFormat(row.getDefiningOp());
+  if (!format)
+    return;
+  OpBuilder builder(row.getContext());
+  builder.setInsertionPointAfterValue(row);
+  Value rounded = arith::TruncFOp::create(builder, row.getLoc(),
+                                          inFormat(row.getType(), format), row);
+  Value widened =
+      arith::ExtFOp::create(builder, row.getLoc(), row.getType(), rounded);
+  row.replaceAllUsesExcept(widened, rounded.getDefiningOp());
+  row = rounded;
 }
 
 static void returnValues(func::FuncOp function, ValueRange values) {
@@ -285,6 +326,7 @@ struct Differentiate : gossamer::impl::DifferentiateBase<Differentiate> {
     gradients.assign(terminator->operand_begin() + numResults,
                      terminator->operand_end());
     SmallVector<Value> saved = chooseSavedRows(function, firstGradient);
+    llvm::for_each(saved, roundWhereAllowed);
     terminator->eraseOperands(numResults, gradients.size());
     return saved;
   }

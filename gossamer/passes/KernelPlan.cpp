@@ -1,5 +1,7 @@
 #include "gossamer/passes/KernelPlan.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::mp;
@@ -221,10 +223,14 @@ void KernelPlan::collectTable(PlannedKernel &kernel, Value value) {
 }
 
 /// A reduction in two kernels becomes a root: it is not worth computing twice.
+/// One that is read rounded only is stored so.
 void KernelPlan::claim(const PlannedKernel &kernel, Value reduced) {
   auto [it, isFirst] = claims.try_emplace(reduced, kernel.level);
-  if (!isFirst && it->second != kernel.level)
-    roots.insert(reduced);
+  if (isFirst || it->second == kernel.level)
+    return;
+  Operation *user = *reduced.user_begin();
+  bool onlyNarrow = reduced.hasOneUse() && isa<arith::TruncFOp>(user);
+  roots.insert(onlyNarrow ? user->getResult(0) : reduced);
 }
 
 /// True when `kernel` reads `value` where it has to be complete: at the other

@@ -10,6 +10,7 @@
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -39,6 +40,7 @@ static void merge(Operation *sum) {
   Value product =
       LinearOp::create(builder, sum->getLoc(), sum->getResult(0).getType(),
                        left.getInput(), weight);
+  setStoredFormat(product.getDefiningOp(), storedFormat(left));
   remarkApplied(sum->getLoc(), "merge-linear",
                 "adds weights instead of products", /*reassociates=*/true);
   sum->getResult(0).replaceAllUsesWith(product);

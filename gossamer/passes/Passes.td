@@ -13,6 +13,17 @@ def ResolveMailbox : Pass<"mp-resolve-mailbox", "::mlir::func::FuncOp"> {
   }];
 }
 
+def DropRoundings : Pass<"mp-drop-roundings", "::mlir::func::FuncOp"> {
+  let summary = "keep values in f32 that torch rounds to 16 bits after each op";
+  let description = [{
+    A value that is rounded to bf16 or f16 and widened again is read as it was.
+    The op that made it remembers the format, for store-narrow. More exact than
+    torch, hence counted as reassociating.
+    Example: test/lit/passes/drop-roundings.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def Differentiate : Pass<"mp-differentiate", "::mlir::func::FuncOp"> {
   let summary = "from a function to its gradients";
   let description = [{
@@ -171,6 +182,17 @@ def SinkBehindGather : Pass<"mp-sink-behind-gather", "::mlir::func::FuncOp"> {
     nodes would only write a second table of the same size. Exact.
     Example: test/lit/passes/sink-behind-gather.mlir.
   }];
+}
+
+def StoreNarrow : Pass<"mp-store-narrow", "::mlir::func::FuncOp"> {
+  let summary = "store and read tables in 16 bits where torch has them so";
+  let description = [{
+    Rows of bf16 and f16 are gathered as they are, and widened on the edge.
+    Products on nodes take and make 16-bit tables, and kernels store 16-bit rows
+    for each other, where torch has tensors of that format.
+    Example: test/lit/passes/store-narrow.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def FormKernels : Pass<"mp-form-kernels", "::mlir::func::FuncOp"> {

@@ -56,6 +56,8 @@ void gossamer::buildPipeline(OpPassManager &manager,
   // What the user wrote, on rows of nodes and edges only.
   passes.addPass(createResolveMailbox());
   addCleanup(passes);
+  if (fast)
+    passes.addPass(createDropRoundings());
 
   // Gradients of the function with its products on nodes: the gradients of
   // their weights are then sums over nodes, too. Equal products first become
@@ -85,6 +87,7 @@ void gossamer::buildPipeline(OpPassManager &manager,
   // Fewer tables: what hoisting moved too far.
   if (options.sinkBehindGather)
     passes.addPass(createSinkBehindGather());
+  passes.addPass(createStoreNarrow());
 
   // One pass over memory for as many ops as possible. Equal ops first become
   // one, or kernels would compute them twice.

@@ -33,8 +33,14 @@ static constexpr size_t kFewOps = 4;
 /// A factor is narrow when a row of it is at most this part of the wide row.
 static constexpr int64_t kNarrowPart = 8;
 
-static bool isCheap(Operation *op) {
+/// Reading in place, also of rows in 16 bits.
+static bool isFree(Operation *op) {
   return op->hasTrait<CopiesOnly>() ||
+         (isa<arith::ExtFOp>(op) && isStorageOnly(op->getOperand(0).getType()));
+}
+
+static bool isCheap(Operation *op) {
+  return isFree(op) ||
          isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp,
              arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp,
              arith::MinNumFOp, arith::CmpFOp, arith::SelectOp>(op);
@@ -73,9 +79,8 @@ struct Recipe {
   }
 
   size_t countArithmetic() const {
-    return llvm::count_if(ops, [&](Operation *op) {
-      return !op->hasTrait<CopiesOnly>() && !isUnseen(op);
-    });
+    return llvm::count_if(
+        ops, [&](Operation *op) { return !isFree(op) && !isUnseen(op); });
   }
 
   /// One table, as wide as `row`, and narrow rows.
@@ -143,7 +148,7 @@ static void sink(GatherOp gather, const Recipe &recipe) {
     }
     Operation *clone = cloneOnRows(builder, op, onEdge, edges);
     onEdge.map(op->getResult(0), clone->getResult(0));
-    if (!op->hasTrait<CopiesOnly>())
+    if (!isFree(op))
       remarkApplied(op->getLoc(), "sink-behind-gather",
                     "computed on edges, where it saves storing its rows");
   }

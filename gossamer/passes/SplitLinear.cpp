@@ -20,6 +20,7 @@
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowScale.h"
 #include "gossamer/passes/RowWise.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -130,8 +131,11 @@ Value Splitting::product(Value input, Value weight) {
 Value Splitting::buildProduct(Value input, Value weight) {
   int64_t width = cast<ShapedType>(weight.getType()).getDimSize(1);
   Type type = withLastAxis(input.getType(), width);
-  if (residencies.isLower(input) || !gains(input))
-    return LinearOp::create(builder, loc, type, input, weight);
+  if (residencies.isLower(input) || !gains(input)) {
+    auto term = LinearOp::create(builder, loc, type, input, weight);
+    setStoredFormat(term, storedFormat(linear));
+    return term;
+  }
   if (ConcatOp concat = concatOfFeatures(input))
     return productOfParts(concat, weight);
   if (ScaledRows scaled = matchScaledRows(input))

@@ -10,7 +10,8 @@
 
 namespace gossamer {
 
-enum class DType : uint8_t { F32, F64, I32, I64, Bool };
+/// BF16 and F16 are for storage: steps read and write them, and compute in F32.
+enum class DType : uint8_t { F32, F64, I32, I64, Bool, BF16, F16 };
 
 /// Which rows a table has; None is a parameter.
 enum class RowSet : uint8_t { None, Src, Dst, Node, Edge };
@@ -46,7 +47,8 @@ struct KernelStep {
 
 /// output[r, o] = sum_k input[r, k] * weight[k, o]. Leading axes of `input`
 /// are flattened into r; `weight` has two axes and no rows. Either may be a
-/// view: a transposed weight costs nothing.
+/// view: a transposed weight costs nothing. Sums of BF16 and F16 are F32, and
+/// rounded once.
 struct GemmStep {
   uint32_t input = 0;
   uint32_t weight = 0;

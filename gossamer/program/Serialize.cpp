@@ -120,7 +120,7 @@ private:
   bool valid = true;
 };
 
-constexpr uint8_t kDTypes = uint8_t(DType::Bool) + 1;
+constexpr uint8_t kDTypes = uint8_t(DType::F16) + 1;
 constexpr uint8_t kRowSets = uint8_t(RowSet::Edge) + 1;
 constexpr uint8_t kVisits = uint8_t(VisitBy::Src) + 1;
 constexpr uint8_t kStepKinds = uint8_t(Step::Kind::ContractRows) + 1;

@@ -15,6 +15,14 @@ bool isTotal(const KernelStep &step, const ValueInfo &result) {
   return step.rows != RowSet::None && result.rows == RowSet::None;
 }
 
+bool isStorageOnly(DType dtype) {
+  return dtype == DType::BF16 || dtype == DType::F16;
+}
+
+DType computedIn(DType dtype) {
+  return isStorageOnly(dtype) ? DType::F32 : dtype;
+}
+
 int64_t elementBytes(DType dtype) {
   switch (dtype) {
   case DType::F32:
@@ -25,6 +33,9 @@ int64_t elementBytes(DType dtype) {
     return 8;
   case DType::Bool:
     return 1;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
   }
   return 0;
 }
@@ -41,6 +52,10 @@ const char *dtypeName(DType dtype) {
     return "int64";
   case DType::Bool:
     return "bool";
+  case DType::BF16:
+    return "bfloat16";
+  case DType::F16:
+    return "float16";
   }
   return "unknown dtype";
 }
@@ -213,7 +228,7 @@ private:
     const ValueInfo &input = program.values[step.input];
     const ValueInfo &weight = program.values[step.weight];
     const ValueInfo &output = program.values[step.output];
-    if (input.dtype != DType::F32 && input.dtype != DType::F64)
+    if (!isFloat(input.dtype) && !isStorageOnly(input.dtype))
       return malformed("gemm of ", dtypeName(input.dtype));
     if (weight.dtype != input.dtype || output.dtype != input.dtype)
       return malformed("gemm of ", dtypeName(input.dtype), " and ",
@@ -290,7 +305,7 @@ private:
     const ValueInfo &output = program.values[step.output];
     if (source.rows == RowSet::None || output.rows != RowSet::None)
       return malformed("a sum of rows needs rows, and its result has none");
-    if (!isFloat(source.dtype) || output.dtype != source.dtype ||
+    if (!isFloat(output.dtype) || output.dtype != computedIn(source.dtype) ||
         output.features != source.features)
       return malformed("a sum of rows changes dtype or features");
     return {};
@@ -304,10 +319,11 @@ private:
     const ValueInfo &left = program.values[step.left];
     const ValueInfo &right = program.values[step.right];
     const ValueInfo &output = program.values[step.output];
-    if (!isFloat(left.dtype) || right.dtype != left.dtype ||
-        output.dtype != left.dtype)
+    if (!isFloat(output.dtype) || right.dtype != left.dtype ||
+        output.dtype != computedIn(left.dtype))
       return malformed("a contraction of ", dtypeName(left.dtype), " and ",
-                       dtypeName(right.dtype));
+                       dtypeName(right.dtype), " into ",
+                       dtypeName(output.dtype));
     if (!sameRows(left, right) || output.rows != RowSet::None ||
         left.features.empty() ||
         left.features.size() != right.features.size() ||

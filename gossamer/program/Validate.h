@@ -20,6 +20,10 @@ int64_t rowElements(const ValueInfo &value);
 /// A result without rows of a kernel with rows: a sum over all of them.
 bool isTotal(const KernelStep &step, const ValueInfo &result);
 
+/// BF16 and F16, in which nothing is computed.
+bool isStorageOnly(DType dtype);
+/// The dtype of sums and products of tables of `dtype`: F32 for storage types.
+DType computedIn(DType dtype);
 int64_t elementBytes(DType dtype);
 const char *dtypeName(DType dtype);
 const char *rowSetName(RowSet rows);

@@ -1,5 +1,8 @@
 #include "gossamer/runtime/Gemm.h"
 
+#include "gossamer/program/Validate.h"
+#include "gossamer/runtime/StorageTypes.h"
+
 #include <algorithm>
 
 namespace gossamer {
@@ -67,10 +70,39 @@ Status multiplyAs(const Matrix &a, const Matrix &b, const Matrix &out,
   return {};
 }
 
+/// A dense copy of `matrix` in `to`.
+Matrix widened(DType dtype, const Matrix &matrix, float *to) {
+  const uint16_t *from = static_cast<const uint16_t *>(matrix.data);
+  for (int64_t row = 0; row < matrix.rows; ++row)
+    widen(dtype, from + row * matrix.rowStride, matrix.colStride, matrix.cols,
+          to + row * matrix.cols);
+  return {to, matrix.rows, matrix.cols, matrix.cols, 1};
+}
+
 } // namespace
+
+Status multiplyWidened(DType dtype, const Matrix &a, const Matrix &b,
+                       const Matrix &out, Gemm &gemm, ScratchPool &pool) {
+  int64_t ofA = a.rows * a.cols, ofB = b.rows * b.cols;
+  int64_t ofOut = out.rows * out.cols;
+  auto lease = pool.lease(size_t(ofA + ofB + ofOut) * sizeof(float));
+  if (!lease)
+    return makeError(ErrorCode::OutOfMemory, "no memory to multiply ", a.rows,
+                     " by ", a.cols, " numbers of ", dtypeName(dtype),
+                     " in float32");
+  float *wide = static_cast<float *>(lease.data());
+  Matrix product{wide + ofA + ofB, out.rows, out.cols, out.cols, 1};
+  Status status = gemm.multiply(DType::F32, widened(dtype, a, wide),
+                                widened(dtype, b, wide + ofA), product);
+  if (status.ok())
+    narrow(dtype, static_cast<const float *>(product.data), ofOut, out.data);
+  return status;
+}
 
 Status PlainGemm::multiply(DType dtype, const Matrix &a, const Matrix &b,
                            const Matrix &out) {
+  if (isStorageOnly(dtype))
+    return multiplyWidened(dtype, a, b, out, *this, pool);
   return dtype == DType::F32 ? multiplyAs<float>(a, b, out, pool)
                              : multiplyAs<double>(a, b, out, pool);
 }

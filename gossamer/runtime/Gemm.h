@@ -10,7 +10,7 @@
 
 namespace gossamer {
 
-/// A matrix of F32 or F64 in memory; strides count elements.
+/// A matrix of floats in memory; strides count elements.
 struct Matrix {
   void *data = nullptr;
   int64_t rows = 0;
@@ -26,11 +26,15 @@ class Gemm {
 public:
   virtual ~Gemm() = default;
 
-  /// out = a * b. `out` is dense; no extent is zero. Several threads may be
-  /// here at once.
+  /// out = a * b. `out` is dense; no extent is zero. Products of BF16 and F16
+  /// are summed in F32 and rounded once. Several threads may be here at once.
   virtual Status multiply(DType dtype, const Matrix &a, const Matrix &b,
                           const Matrix &out) = 0;
 };
+
+/// out = a * b for matrices of BF16 or F16, by a product of F32.
+Status multiplyWidened(DType dtype, const Matrix &a, const Matrix &b,
+                       const Matrix &out, Gemm &gemm, ScratchPool &pool);
 
 /// A blocked loop, for use without torch.
 class PlainGemm final : public Gemm {
@@ -39,6 +43,8 @@ public:
 
   Status multiply(DType dtype, const Matrix &a, const Matrix &b,
                   const Matrix &out) override;
+
+  ScratchPool &scratch() { return pool; }
 
 private:
   ScratchPool &pool;

@@ -12,12 +12,13 @@
 
 namespace gossamer {
 
-/// out[c] = sum of table[r, c] over r, for a dense table of F32 or F64.
+/// out[c] = sum of table[r, c] over r, for a dense table of floats. The
+/// sum of BF16 or F16 is F32.
 Status sumRows(DType dtype, const Matrix &table, void *out,
                ParallelFor &parallel, ScratchPool &pool);
 
-/// out[k, o] = sum of left[r, k] * right[r, o] over r, for dense tables of F32
-/// or F64 with as many rows.
+/// out[k, o] = sum of left[r, k] * right[r, o] over r, for dense tables of
+/// floats with as many rows. The result of BF16 or F16 is F32.
 Status contractRows(DType dtype, const Matrix &left, const Matrix &right,
                     void *out, Gemm &gemm, ParallelFor &parallel,
                     ScratchPool &pool);

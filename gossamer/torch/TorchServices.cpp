@@ -29,6 +29,10 @@ ScalarType scalarType(DType dtype) {
     return ScalarType::Long;
   case DType::Bool:
     return ScalarType::Bool;
+  case DType::BF16:
+    return ScalarType::BFloat16;
+  case DType::F16:
+    return ScalarType::Half;
   }
   return ScalarType::Undefined;
 }
@@ -102,6 +106,10 @@ Status TorchGemm::multiply(DType dtype, const Matrix &a, const Matrix &b,
                            const Matrix &out) {
   if (a.rows * a.cols * b.cols <= kSmallProduct)
     return plain.multiply(dtype, a, b, out);
+  // Torch's products of 16 bits depend on the number of threads, and are slow
+  // where the machine has no instructions for them.
+  if (isStorageOnly(dtype))
+    return multiplyWidened(dtype, a, b, out, *this, plain.scratch());
   try {
     Tensor result = borrowed(dtype, out);
     std::array<StableIValue, 3> stack = {
@@ -157,8 +165,8 @@ Result<TensorView> viewOf(const Tensor &tensor, const std::string &what) {
     return makeError(ErrorCode::InvalidArgument, what,
                      " is sparse; use .to_dense()");
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
-  for (DType known :
-       {DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool})
+  for (DType known : {DType::F32, DType::F64, DType::I32, DType::I64,
+                      DType::Bool, DType::BF16, DType::F16})
     if (dtype == torchDType(known)) {
       auto shape = tensor.sizes(), strides = tensor.strides();
       return TensorView{tensor.data_ptr(),
@@ -166,9 +174,10 @@ Result<TensorView> viewOf(const Tensor &tensor, const std::string &what) {
                         {shape.data(), shape.size()},
                         {strides.data(), strides.size()}};
     }
-  return makeError(ErrorCode::InvalidArgument, what, " has dtype ",
-                   torch::headeronly::toString(tensor.scalar_type()),
-                   ", expected Float, Double, Int, Long or Bool");
+  return makeError(
+      ErrorCode::InvalidArgument, what, " has dtype ",
+      torch::headeronly::toString(tensor.scalar_type()),
+      ", expected Float, Double, BFloat16, Half, Int, Long or Bool");
 }
 
 void raise(const Error &error) {

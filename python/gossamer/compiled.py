@@ -42,7 +42,9 @@ def compile(
             place; ``"error"`` raises ``errors.UnsupportedError`` there instead.
         backend: ``"native"`` runs generated kernels (CPU), ``"torch"`` the same captured graph as
             plain torch operators on any device.
-        numerics: ``"fast"`` may reassociate sums and products, ``"strict"`` rewrites exactly only.
+        numerics: ``"fast"`` may reassociate sums and products, and rounds bfloat16 and float16
+            values where they are stored only; ``"strict"`` rewrites exactly only, and rounds after
+            each operator as torch does. Both compute 16-bit features in float32.
         target: ``"host"`` for the best code of this machine, ``"generic"`` for x86-64-v2.
         rng: random numbers in user-defined functions (dropout, ``torch.rand_like``, ...):
             ``"compiled"`` draws them in kernels, from one 64-bit draw of torch's generator per

@@ -206,7 +206,15 @@ def _fake_coo_to_csr(
 
 
 #: By number, as in Program.h.
-_DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
+_DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.bfloat16,
+    torch.float16,
+)
 _NO_ROWS, _SRC, _DST, _NODE, _EDGE = range(5)
 
 

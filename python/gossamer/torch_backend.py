@@ -50,8 +50,10 @@ def run_captured(
     for argument, given in zip(arguments, inputs, strict=True):
         values[argument] = _given(given, argument.type, device)
     runner = _Runner(graphs, device)
-    for op in emitted.function.ops:
-        values[op.result] = runner.run(op, [values[operand] for operand in op.operands])
+    # The casts of autocast are operations of the function already.
+    with torch.autocast("cpu", enabled=False):
+        for op in emitted.function.ops:
+            values[op.result] = runner.run(op, [values[operand] for operand in op.operands])
     return [values[result] for result in emitted.function.results]
 
 
@@ -64,6 +66,8 @@ def _given(value: Tensor | float, type: Type, device: torch.device | None) -> Te
 _DTYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
     "i32": torch.int32,
     "i64": torch.int64,
     "i1": torch.bool,

@@ -359,7 +359,8 @@ def test_forked_child_runs(code, tmp_path):
         (lambda i: [i[0].double(), *i[1:]], r"input 0 \('h'\) is float64"),
         (lambda i: [i[0], i[1][1:], i[2]], r"input 1 \('w'\) is float32\[6\].*edges of graph 0"),
         (lambda i: i[:2], "takes 3 inputs, got 2"),
-        (lambda i: [i[0].bfloat16(), *i[1:]], "input 0 has dtype BFloat16"),
+        (lambda i: [i[0].bfloat16(), *i[1:]], r"input 0 \('h'\) is bfloat16"),
+        (lambda i: [i[0].cfloat(), *i[1:]], "input 0 has dtype ComplexFloat"),
     ],
 )
 def test_wrong_inputs_are_named(ops, code, change, message):

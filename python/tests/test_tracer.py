@@ -156,7 +156,7 @@ REDUCERS = [
     lambda nodes, m: m.sum(1)[: len(m)],
     lambda nodes, m: m.sum(1)[:3],
     lambda nodes, m: PARAMETER[nodes.data["t"]],
-    lambda nodes, m: m.sum(1).half(),
+    lambda nodes, m: m.sum(1).to(torch.int16),
     lambda nodes, m: m.sum(1) + torch.full((1,), 2.0).expand(5, 4),
     lambda nodes, m: None,
     lambda nodes, m: 3.0,

@@ -349,8 +349,7 @@ def test_autocast():
     for mine, right in zip(fast.parameters(), model.parameters(), strict=True):
         assert mine.grad.dtype == right.grad.dtype
         assert_close(mine.grad, right.grad, 0.03 * float(right.grad.abs().max()))
-    for fallback in gs.explain(fast).fallbacks:
-        assert "autocast" in fallback.reason or "bfloat16" in fallback.reason
+    assert gs.explain(fast).fallbacks == []
 
 
 class TwoHeads(nn.Module):

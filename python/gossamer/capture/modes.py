@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import composite, decompose, draws, views
+from . import autocast, composite, decompose, draws, views
 from .recorder import Recorder
 
 
@@ -88,12 +87,12 @@ class ApiMode(TorchFunctionMode):
         if func in _ASKS_AUTOGRAD:
             raise recorder.refuse("autograd's state is read or changed", "do so outside")
         args, kwargs = recorder.without_data(args), recorder.without_data(kwargs)
-        record = draws.FUNCTIONS.get(func) or views.TABLE.get(func)
-        # Under autocast torch's own dispatch decides the dtypes, below this mode.
-        if record is None and not torch.is_autocast_enabled("cpu"):
+        record, adapted = draws.FUNCTIONS.get(func) or views.TABLE.get(func), (args, kwargs)
+        if record is None:
             record = composite.TABLE.get(func) or decompose.TABLE.get(func)
-        if record is not None:
-            result = record(recorder, *args, **kwargs)
+            adapted = autocast.adapt(func, args, kwargs)
+        if record is not None and adapted is not None:
+            result = record(recorder, *adapted[0], **adapted[1])
             if result is not None:
                 return result
         return func(*args, **kwargs)

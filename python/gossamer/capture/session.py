@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from gossamer.capture import autocast
 from gossamer.capture.call import CapturedCall, ColumnSpec
 from gossamer.capture.errors import UntraceableError
 from gossamer.capture.func_transforms import transform_at_work
@@ -333,9 +334,7 @@ def _same(left: float, right: float) -> bool:
 
 def _ambient() -> Hashable:
     """State of the process that changes what torch code does."""
-    autocast = torch.is_autocast_enabled("cpu")
-    autocast_dtype = torch.get_autocast_dtype("cpu") if autocast else None
-    return (torch.get_default_dtype(), autocast_dtype, torch.is_grad_enabled())
+    return (torch.get_default_dtype(), autocast.state(), torch.is_grad_enabled())
 
 
 def _refusal(site: Site, error: CannotSnapshot | UntraceableError) -> Fallback:

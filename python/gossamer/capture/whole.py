@@ -27,6 +27,7 @@ import torch
 from gossamer.errors import CompileError
 from gossamer.frame import Frame
 
+from . import autocast
 from .argument_form import ArgumentForm
 from .errors import UntraceableError
 from .func_transforms import transform_at_work
@@ -275,6 +276,7 @@ def _ambient() -> Hashable:
     """State of the process that decides what torch code does."""
     return (
         torch.get_default_dtype(),
+        autocast.state(),
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
     )
@@ -288,8 +290,6 @@ def _fields(frame: Frame) -> list[Hashable]:
 
 def _unusual_state() -> str | None:
     """Why torch code does not do what it usually does, or None."""
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast is on"
     if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
         return "a torch mode sees every operator"
     if torch.jit.is_tracing() or torch.compiler.is_compiling():

@@ -14,7 +14,20 @@ if TYPE_CHECKING:
 
 _FLOAT_PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _INT_PREDICATES = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
-_BITS = {"i1": 1, "i32": 32, "i64": 64, "f32": 32, "f64": 64}
+_BITS = {"i1": 1, "i32": 32, "i64": 64, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+#: Operations that copy what is rounded already.
+_COPIES = {
+    "mp.broadcast",
+    "mp.concat",
+    "mp.gather",
+    "mp.mailbox",
+    "mp.pad_rows",
+    "mp.prefix",
+    "mp.reshape",
+    "mp.slice",
+    "mp.transpose",
+    DETACH,
+}
 
 
 class Elements:
@@ -129,10 +142,27 @@ class Elements:
         if have == "i1":
             return self._op("arith.uitofp" if dtype[0] == "f" else "arith.extui", a, dtype=dtype)
         wider = _BITS[dtype] > _BITS[have]
+        kinds = ("i" if word[0] == "i" else "f" for word in (have, dtype))
         name = {
             "ff": "arith.extf" if wider else "arith.truncf",
             "ii": "arith.extsi" if wider else "arith.trunci",
             "if": "arith.sitofp",
             "fi": "arith.fptosi",
-        }[have[0] + dtype[0]]
+        }["".join(kinds)]
         return self._op(name, a, dtype=dtype)
+
+    def rounded(self, a: Value, dtype: str) -> Value:
+        """The value, as exact as `dtype` is, in the element type it has."""
+        have = a.type.dtype
+        if dtype == have or _is_rounded(a, dtype):
+            return a
+        return self.cast(self.cast(a, dtype), have)
+
+
+def _is_rounded(value: Value, dtype: str) -> bool:
+    """True for numbers of `dtype`, and copies of them."""
+    if value.op is None:
+        return False
+    if value.op.name == "arith.extf":
+        return value.op.operands[0].type.dtype == dtype
+    return value.op.name in _COPIES and all(_is_rounded(v, dtype) for v in value.op.operands)

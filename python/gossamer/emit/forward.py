@@ -141,14 +141,14 @@ class ForwardLowering(Lowering):
         if away:
             self.go_to(graph)
         type = Type(features(axes), dtype_word(node.meta["val"].dtype), rows)
-        return Table(self._source(index, type), axes)
+        return self.from_memory(index, type, axes)
 
     def _field(self, node: fx.Node, rows: str) -> Value:
         table = self.table(node)
         axes, home = self.axes_of(node.meta["val"].shape)
         if "r" in axes[1:] or "d" in axes:
             raise UntraceableError("a result of forward has its rows in another place than axis 0")
-        return self.fit(table, axes, home)
+        return self.as_memory(node, self.fit(table, axes, home))
 
 
 def _symbols(node: fx.Node) -> Iterable[Any]:

@@ -30,7 +30,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Type:
-    """A table: features of a row, element type (f32, f64, i32, i64, i1), and its rows, if any."""
+    """A table: features of a row, element type (f32, f64, bf16, f16, i32, i64, i1), rows if any."""
 
     features: tuple[int, ...]
     dtype: str
@@ -46,7 +46,7 @@ class Type:
     @property
     def is_float(self) -> bool:
         """Whether elements are floating point."""
-        return self.dtype.startswith("f")
+        return self.dtype[0] != "i"
 
     def with_features(self, features: tuple[int, ...]) -> Type:
         """This type with other features."""

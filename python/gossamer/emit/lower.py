@@ -14,7 +14,7 @@ from gossamer.capture.errors import UntraceableError
 from .elements import Elements
 from .ir import Builder, Type, Value
 from .symbolic import is_symbolic, symbolic_table
-from .table import Axis, Space, Table, dtype_word, features
+from .table import STORAGE_ONLY, Axis, Space, Table, compute_word, dtype_word, features
 
 Source = Callable[[int, Type], Value]
 
@@ -59,7 +59,11 @@ class Lowering(Space):
         axes, _ = self.axes_of(node.meta["val"].shape)
         if axes[0] != "r" or table.type.rows not in (None, self.rows(rows)):
             raise UntraceableError("a returned field has rows of another kind")
-        return self.fit(table, axes, self.rows(rows))
+        return self.as_memory(node, self.fit(table, axes, self.rows(rows)))
+
+    def as_memory(self, node: fx.Node, value: Value) -> Value:
+        """What a node computes, as it leaves the program."""
+        return self.elements.cast(value, dtype_word(node.meta["val"].dtype))
 
     def _lower(self, node: fx.Node, handlers: dict) -> None:
         place = node.meta.get("loc") or (None, 0)
@@ -74,7 +78,7 @@ class Lowering(Space):
                 self._check(node, result)
                 if node.meta.get("detached"):
                     result = self.detach(result)
-            self._results[node] = result
+            self._results[node] = self.as_stored(node.meta["val"], result)
         except UntraceableError as error:
             raise error.at(*place) from None
         except (TypeError, ValueError, LookupError, AttributeError) as error:
@@ -90,12 +94,21 @@ class Lowering(Space):
         if (
             axes != table.axes
             or features(axes) != table.type.features
-            or dtype_word(meta.dtype) != table.type.dtype
+            or compute_word(meta.dtype) != table.type.dtype
             or not (hidden or rows == table.type.rows)
         ):
             raise UntraceableError(
                 f"{node.target} was lowered to {table.type}, {table.axes}, but torch has {meta}"
             )
+
+    def as_stored(self, meta: Any, result: Any) -> Any:
+        """The result with the precision that torch stores it in; 16 bits stay f32 here."""
+        if isinstance(result, tuple):
+            return tuple(map(self.as_stored, meta, result))
+        if not isinstance(result, Table):
+            return result
+        word = dtype_word(meta.dtype)
+        return Table(self.elements.rounded(result.value, word), result.axes)
 
     def table(self, node: fx.Node) -> Table:
         """The table of a node.
@@ -119,7 +132,14 @@ class Lowering(Space):
         rows = self.rows(spec.rows) if spec.rows else None
         type = Type(spec.shape, dtype_word(spec.dtype), rows)
         axes: tuple[Axis, ...] = (("r",) if rows else ()) + spec.shape
-        return Table(self._source(index, type), axes)
+        return self.from_memory(index, type, axes)
+
+    def from_memory(self, index: int, type: Type, axes: tuple[Axis, ...]) -> Table:
+        """Input `index`, as it is computed with."""
+        value = self._source(index, type)
+        if type.dtype in STORAGE_ONLY:
+            value = self.elements.cast(value, "f32")
+        return Table(value, axes)
 
     def scalar(self, index: int) -> Table:
         """Run-time scalar `index`, f64 without rows."""
@@ -195,9 +215,9 @@ class Lowering(Space):
 
 
 def out_dtype(node: fx.Node) -> str:
-    """Element type of a node's (first) result."""
+    """Element type in which a node's (first) result is computed."""
     meta = node.meta["val"]
-    return dtype_word((meta if isinstance(meta, Meta) else meta[0]).dtype)
+    return compute_word((meta if isinstance(meta, Meta) else meta[0]).dtype)
 
 
 def promoted_dtype(values: tuple) -> str:
@@ -218,7 +238,7 @@ def promoted_dtype(values: tuple) -> str:
             if len(probes) == 2
             else torch.promote_types(dtype, torch.result_type(probes[0], other))
         )
-    return dtype_word(dtype)
+    return compute_word(dtype)
 
 
 def _needed(roots) -> set[fx.Node]:

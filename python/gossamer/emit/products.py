@@ -150,14 +150,19 @@ def _linear_op(lowering: Lowering, node: fx.Node) -> Table:
     x, weight, *bias = (lowering.operand(value, dtype) for value in node.args if value is not None)
     labels = "ABCDEFGH"[: x.rank - 1]
     result = contract(lowering, x, labels + "k", weight, "nk", labels + "n")
-    return lowering.combine(lowering.elements.add, result, bias[0]) if bias else result
+    if not bias:
+        return result
+    # A product is stored before its bias is added, so in 16 bits it is rounded here, too.
+    result = lowering.as_stored(node.meta["val"], result)
+    return lowering.combine(lowering.elements.add, result, bias[0])
 
 
 def _add_product(lowering: Lowering, node: fx.Node) -> Table:
     """addmm, baddbmm: beta * c + alpha * a @ b."""
     dtype, e = _product_dtype(node), lowering.elements
     c, a, b = (lowering.operand(value, dtype) for value in node.args)
-    product = _scale(lowering, matmul(lowering, a, b), node.kwargs.get("alpha", 1))
+    product = lowering.as_stored(node.meta["val"], matmul(lowering, a, b))
+    product = _scale(lowering, product, node.kwargs.get("alpha", 1))
     return lowering.combine(e.add, product, _scale(lowering, c, node.kwargs.get("beta", 1)))
 
 

@@ -16,7 +16,7 @@ from gossamer.capture.errors import UntraceableError
 
 from .ir import Type
 from .lower import Lowering, out_dtype
-from .table import Axis, Table, dtype_word, features
+from .table import Axis, Table, compute_word, features
 
 aten = torch.ops.aten
 
@@ -215,7 +215,7 @@ def _full(value_of: Any) -> Any:
 
     def handler(lowering: Lowering, node: fx.Node) -> Table:
         axes, rows = lowering.axes_of(node.meta["val"].shape)
-        dtype = dtype_word(node.meta["val"].dtype)
+        dtype = compute_word(node.meta["val"].dtype)
         value = value_of(node)
         number = lowering.operand(value, dtype)
         if isinstance(number, Table):
@@ -230,7 +230,7 @@ def _constant(lowering: Lowering, node: fx.Node) -> Table:
     """A literal: equal numbers are a fill, others are joined one by one."""
     literal, dtype = node.args
     tensor = torch.tensor(literal, dtype=dtype)
-    word, values = dtype_word(dtype), tensor.flatten().tolist()
+    word, values = compute_word(dtype), tensor.flatten().tolist()
     if len(set(map(repr, values))) <= 1:
         value = values[0] if values else 0
         return Table(
@@ -246,7 +246,7 @@ def _arange(lowering: Lowering, node: fx.Node) -> Table:
     values = node.target(*node.args, **node.kwargs)
     if values.numel() > 256:
         raise UntraceableError("a constant of more than 256 numbers is made in the function")
-    word = dtype_word(values.dtype)
+    word = compute_word(values.dtype)
     ones = [Table(lowering.elements.fill(v, Type((1,), word)), (1,)) for v in values.tolist()]
     if not ones:
         return Table(lowering.elements.fill(0, Type((0,), word)), (0,))

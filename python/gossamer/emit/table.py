@@ -24,10 +24,16 @@ Axis = int | str
 DTYPES = {
     torch.float32: "f32",
     torch.float64: "f64",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
     torch.int32: "i32",
     torch.int64: "i64",
     torch.bool: "i1",
 }
+
+
+#: In memory only: values are widened when they are read.
+STORAGE_ONLY = ("bf16", "f16")
 
 
 def dtype_word(dtype: torch.dtype) -> str:
@@ -36,6 +42,12 @@ def dtype_word(dtype: torch.dtype) -> str:
     if word is None:
         raise UntraceableError(f"{dtype} is not compiled", remedy="use float32, float64 or int64")
     return word
+
+
+def compute_word(dtype: torch.dtype) -> str:
+    """The element type in which values of a torch dtype are computed: f32 for those of 16 bits."""
+    word = dtype_word(dtype)
+    return "f32" if word in STORAGE_ONLY else word
 
 
 @dataclass(frozen=True)

@@ -427,3 +427,51 @@ func.func @several_seeds(%seed: tensor<2xi64>) -> tensor<?xf32, #mp.rows<0, edge
   %u = mp.uniform %seed stream 0 : tensor<?xf32, #mp.rows<0, edge>>
   return %u : tensor<?xf32, #mp.rows<0, edge>>
 }
+
+// -----
+
+func.func @sum_in_bf16(%m: tensor<?x4xbf16, #mp.rows<0, edge>>) -> tensor<?x4xbf16, #mp.rows<0, node>> {
+  // expected-error @below {{does not compute in 'bf16'; widen its operands with arith.extf}}
+  %h = mp.reduce sum dst %m : tensor<?x4xbf16, #mp.rows<0, edge>> -> tensor<?x4xbf16, #mp.rows<0, node>>
+  return %h : tensor<?x4xbf16, #mp.rows<0, node>>
+}
+
+// -----
+
+func.func @softmax_in_f16(%m: tensor<?x4xf16, #mp.rows<0, edge>>) -> tensor<?x4xf16, #mp.rows<0, edge>> {
+  // expected-error @below {{does not compute in 'f16'}}
+  %h = mp.softmax dst %m : tensor<?x4xf16, #mp.rows<0, edge>>
+  return %h : tensor<?x4xf16, #mp.rows<0, edge>>
+}
+
+// -----
+
+func.func @axis_in_f16(%m: tensor<?x4xf16, #mp.rows<0, edge>>) -> tensor<?xf16, #mp.rows<0, edge>> {
+  // expected-error @below {{does not compute in 'f16'}}
+  %h = mp.reduce_axis sum %m axis 1 : tensor<?x4xf16, #mp.rows<0, edge>> -> tensor<?xf16, #mp.rows<0, edge>>
+  return %h : tensor<?xf16, #mp.rows<0, edge>>
+}
+
+// -----
+
+func.func @softmax_axis_in_bf16(%m: tensor<?x4xbf16, #mp.rows<0, edge>>) -> tensor<?x4xbf16, #mp.rows<0, edge>> {
+  // expected-error @below {{does not compute in 'bf16'}}
+  %h = mp.softmax_axis %m axis 1 : tensor<?x4xbf16, #mp.rows<0, edge>>
+  return %h : tensor<?x4xbf16, #mp.rows<0, edge>>
+}
+
+// -----
+
+func.func @sum_into_bf16(%m: tensor<?x4xbf16, #mp.rows<0, node>>) -> tensor<4xbf16> {
+  // expected-error @below {{sums in f32, but has 'tensor<4xbf16>'}}
+  %h = mp.sum_rows %m : tensor<?x4xbf16, #mp.rows<0, node>> -> tensor<4xbf16>
+  return %h : tensor<4xbf16>
+}
+
+// -----
+
+func.func @contract_into_f16(%m: tensor<?x4xf16, #mp.rows<0, node>>) -> tensor<4x4xf16> {
+  // expected-error @below {{sums in f32}}
+  %h = mp.contract_rows %m, %m : tensor<?x4xf16, #mp.rows<0, node>>, tensor<?x4xf16, #mp.rows<0, node>> -> tensor<4x4xf16>
+  return %h : tensor<4x4xf16>
+}

@@ -34,3 +34,14 @@ func.func @total_of_integers(%x: tensor<?x2xi64, #mp.rows<0, node>>) -> tensor<2
   }
   return %h : tensor<2xi64>
 }
+
+// -----
+
+func.func @sum_of_bf16(%x: tensor<?x2xbf16, #mp.rows<0, node>>) -> tensor<?x2xbf16, #mp.rows<0, node>> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #mp.rows<0, node> by dst (%in = %x) : (tensor<?x2xbf16, #mp.rows<0, node>>) -> tensor<?x2xbf16, #mp.rows<0, node>> {
+    // expected-error @below {{does not compute in 'bf16'; widen its operands with arith.extf}}
+    %s = arith.addf %in, %in : tensor<?x2xbf16, #mp.rows<0, node>>
+    mp.yield %s : tensor<?x2xbf16, #mp.rows<0, node>>
+  }
+  return %h : tensor<?x2xbf16, #mp.rows<0, node>>
+}

@@ -34,3 +34,12 @@ func.func @unknown(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
 func.func @integers(%x: tensor<?xi64, #mp.rows<0, node>>) -> tensor<?xi64, #mp.rows<0, node>> {
   return %x : tensor<?xi64, #mp.rows<0, node>>
 }
+
+// -----
+
+#node = #mp.rows<0, node>
+func.func @in_bf16(%x: tensor<?x4xbf16, #node>) -> tensor<?x4xbf16, #node> {
+  // expected-error @below {{has no gradient in 'bf16'; widen its operands with arith.extf}}
+  %h = arith.mulf %x, %x : tensor<?x4xbf16, #node>
+  return %h : tensor<?x4xbf16, #node>
+}

@@ -1,4 +1,5 @@
 #include "gossamer/runtime/RowSums.h"
+#include "gossamer/runtime/StorageTypes.h"
 #include "gossamer/runtime/ThreadPool.h"
 #include "test/unit/runtime/TestPrograms.h"
 
@@ -87,6 +88,34 @@ TEST(RowSums, ContractionIsTransposedTimesTable) {
           ASSERT_NEAR(out[size_t(i * o + j)], sum, 1e-9);
         }
     }
+}
+
+/// What is summed is what is stored, in F32.
+TEST(RowSums, StorageTypesAreSummedWide) {
+  constexpr int64_t rows = 3000, cols = 4;
+  SerialFor serial;
+  ScratchPool pool;
+  PlainGemm gemm(pool);
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    std::vector<float> wide = values<float>(rows * cols);
+    std::vector<uint16_t> half(wide.size());
+    narrow(dtype, wide.data(), rows * cols, half.data());
+    widen(dtype, half.data(), 1, rows * cols, wide.data());
+    Matrix ofHalf = dense(half.data(), rows, cols);
+    Matrix ofWide = dense(wide.data(), rows, cols);
+    std::vector<float> sums(cols, 99), right(cols, 98);
+    ASSERT_TRUE(sumRows(dtype, ofHalf, sums.data(), serial, pool).ok());
+    ASSERT_TRUE(sumRows(DType::F32, ofWide, right.data(), serial, pool).ok());
+    EXPECT_EQ(sums, right);
+    std::vector<float> product(cols * cols, 99), rightProduct(cols * cols, 98);
+    ASSERT_TRUE(
+        contractRows(dtype, ofHalf, ofHalf, product.data(), gemm, serial, pool)
+            .ok());
+    ASSERT_TRUE(contractRows(DType::F32, ofWide, ofWide, rightProduct.data(),
+                             gemm, serial, pool)
+                    .ok());
+    EXPECT_EQ(product, rightProduct);
+  }
 }
 
 TEST(RowSums, BitsDoNotDependOnThreads) {

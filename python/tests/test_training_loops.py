@@ -130,6 +130,22 @@ def test_checkpoint(reentrant):
     assert_trains_alike(body)
 
 
+def test_checkpoint_of_one_layer_many_times_with_a_result_unused():
+    """The forwards that checkpointing repeats save what they saved, whatever came between."""
+    g, x = gs.graph(([0, 1, 1, 2, 3], [1, 0, 2, 1, 3])), X[:4].clone().requires_grad_()
+
+    def gradients(model):
+        for _ in range(3):
+            h = x
+            for _ in range(3):
+                h, _ = checkpoint(model, g, h, use_reentrant=False)
+            yield torch.autograd.grad(h.sum(), x)[0]
+
+    fast = gs.compile(SumAndNorm(), fallback="error")
+    for found, expected in zip(gradients(fast), gradients(SumAndNorm()), strict=True):
+        assert_close(found, expected)
+
+
 def test_anomaly_mode():
     def body(model):
         with torch.autograd.detect_anomaly(check_nan=True):

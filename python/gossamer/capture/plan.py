@@ -83,8 +83,13 @@ class Plan:
         return self._arguments_of[given]
 
     def expected_training(self, wrt: Numbers, structures: Sequence[Structure]) -> Training | None:
-        """`training` for the results that the last backward had gradients of; first for all."""
-        return self.training(wrt, self._unused.get(wrt, ()), structures)
+        """`training` for the results that the last backward had gradients of; first for all.
+
+        Under hooks on saved tensors it is for all: checkpointing runs the forward again, between
+        other backwards, and must find as many saved tensors.
+        """
+        hooked = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
+        return self.training(wrt, () if hooked else self._unused.get(wrt, ()), structures)
 
     def expect(self, training: Training) -> None:
         """Have the next forward save what this backward needs."""

@@ -16,10 +16,15 @@ _STARTED = time.time_ns()
 
 @functools.cache
 def _own_files() -> str | None:
-    """A digest of our source files; None when one was changed after we were imported."""
+    """A digest of our source files; None when they are not there as files, or when one was changed
+    after we were imported.
+    """
     base = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(base.rglob("*.py")):
+    paths = sorted(base.rglob("*.py"))
+    if Path(__file__) not in paths:
+        return None
+    for path in paths:
         if path.stat().st_mtime_ns >= _STARTED:
             return None
         content = path.read_bytes()

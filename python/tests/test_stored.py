@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gossamer as gs
-from gossamer import disk_cache
+from gossamer import disk_cache, identity
 from gossamer.capture.session import Options
 from gossamer.capture.stored import CALLS, FORWARDS
 from gossamer.compiled import CompiledModule
@@ -293,6 +293,30 @@ def test_operators_that_users_define_are_traced_in_each_process(traces):
                 source = SOURCE.replace("torch.relu(x)", "op(x)")
                 check(user_code(source.replace("SCALE", f"op = torch.ops.user.{name}; SCALE", 1)))
     assert traces == ["call"] * 4
+
+
+def test_our_own_files_are_in_the_name(monkeypatch, tmp_path):
+    def name() -> str | None:
+        identity._own_files.cache_clear()
+        return CALLS.name(Options(), 1)
+
+    file = tmp_path / "identity.py"
+    file.write_text("1")
+    os.utime(file, (0, 0))
+    monkeypatch.setattr(identity, "__file__", str(file))
+    names = [name()]
+    file.write_text("2")
+    assert name() is None  # changed after the import
+    os.utime(file, (0, 0))
+    names.append(name())
+    (tmp_path / "more.py").write_text("")
+    os.utime(tmp_path / "more.py", (0, 0))
+    names.append(name())
+    assert len({*names, None}) == 4
+    file.unlink()
+    assert name() is None  # not there as files
+    monkeypatch.undo()
+    identity._own_files.cache_clear()
 
 
 def test_a_changed_library_function_has_no_name(monkeypatch):

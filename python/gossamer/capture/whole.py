@@ -1,9 +1,9 @@
 """Whole mode: a whole forward as one program, with none of the user's Python in a call.
 
-The first call with new arguments runs in region mode. When it fell back nowhere, the second one
-captures forward: it runs once, on a copy of the model, with graphs and tensors without data. The
-capture is used only when it is proved that nothing else than the results and the fields left on the
-graphs came of it:
+The first call with new arguments looks for a capture on the disk (`stored.py`); without one it runs
+in region mode. When it fell back nowhere, the second one captures forward: it runs once, on a copy
+of the model, with graphs and tensors without data. The capture is used only when it is proved that
+nothing else than the results and the fields left on the graphs came of it:
 
 - the snapshot refuses code that writes attributes or globals, prints, or reads clocks and files;
 - the recorder refuses random numbers outside of user-defined functions, decisions on values or

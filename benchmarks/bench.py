@@ -17,7 +17,7 @@ import docs
 import machine
 import measure
 import startup
-from bars import verdicts
+from bars import SPEED, verdicts
 from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, product, star
 from contenders import ABLATIONS, CONTENDERS, OURS
 from graphs import GRAPHS
@@ -36,7 +36,7 @@ class Plan:
 
     Attributes:
         contenders: names. weighed: those whose memory is measured. thp: also with huge pages.
-        rounds: at most; no new round of a case after `limit_s`.
+        rounds: at most; no new round of a case after `limit_s`. slow_s: longer calls are made once.
         process_s: a process that takes longer is given up.
     """
 
@@ -46,6 +46,7 @@ class Plan:
     rounds: int
     limit_s: float
     threads: int
+    slow_s: float = measure.SLOW_S
     process_s: float = 3600
 
 
@@ -53,7 +54,8 @@ def run_case(case: Case, plan: Plan) -> dict:
     """Everything about one case, as the record keeps it."""
     graph = GRAPHS[case.graph]()
     base = {"case": asdict(case), "threads": plan.threads}
-    timing = {**base, "contenders": plan.contenders, "rounds": plan.rounds, "limit_s": plan.limit_s}
+    timing = {**base, "contenders": plan.contenders, "rounds": plan.rounds}
+    timing |= {"limit_s": plan.limit_s, "slow_s": plan.slow_s}
     answer = measure.in_process(timing, plain_pages(), plan.process_s)
     if answer is None:
         raise SystemExit(f"{case.title}: the measuring process failed")
@@ -85,7 +87,7 @@ def thread_times(case: Case, plan: Plan) -> dict[str, float]:
     times = {}
     for threads in (1, 2):
         request = {"case": asdict(case), "threads": threads, "contenders": [OURS]}
-        request |= {"rounds": plan.rounds, "limit_s": plan.limit_s}
+        request |= {"rounds": plan.rounds, "limit_s": plan.limit_s, "slow_s": plan.slow_s}
         answer = measure.in_process(request, plain_pages(), plan.process_s)
         times[str(threads)] = answer["rows"][0]["median_ms"]
     return times
@@ -95,7 +97,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="what the bars speak of, few rounds")
-    parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS))
+    parser.add_argument("--layers", nargs="+", choices=LAYERS)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS)
     parser.add_argument("--features", nargs="+", type=int, help="multiples of 4")
@@ -114,7 +116,14 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if any(size % HEADS for size in options.features or []):
         parser.error(f"--features: the layers have {HEADS} heads, so use multiples of {HEADS}")
+    if options.layers is None:
+        options.layers = [name for name in LAYERS if not options.quick or has_bars(name)]
     return options
+
+
+def has_bars(layer: str) -> bool:
+    """Whether bars speak of a layer: of whole graphs some, of sampled blocks all."""
+    return LAYERS[layer].on_blocks or any(layer == name for name, _ in SPEED)
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
@@ -139,22 +148,44 @@ def plan_of(options: argparse.Namespace) -> Plan:
         weighed = WEIGHED if options.quick else names
     rounds, limit_s = (3, 6.0) if options.quick else (11, 60.0)
     return Plan(
-        names, list(weighed), options.thp, options.rounds or rounds, limit_s, options.threads
+        names,
+        list(weighed),
+        options.thp,
+        options.rounds or rounds,
+        limit_s,
+        options.threads,
+        measure.QUICK_SLOW_S if options.quick else measure.SLOW_S,
     )
+
+
+def quick_contenders(case: Case, names: list[str]) -> list[str]:
+    """Those of the contenders that the bars of a case speak of. A training step of DGL's UDFs on a
+    whole graph, half a minute, is left to the long run.
+    """
+    wanted = SPEED.get((case.layer, case.mode))
+    if wanted is None:
+        return names
+    kept = {OURS, *(name for group in wanted for name in group)}
+    if case.training:
+        kept.discard("dgl-udf")
+    return [name for name in names if name in kept]
 
 
 def measure_cases(record: dict, options: argparse.Namespace) -> bool:
     """Puts every case that was asked for into the record; returns whether an output differed."""
-    plan, differing = plan_of(options), False
+    whole, differing = plan_of(options), False
     for case in cases_of(options):
+        plan = whole
+        if options.quick and not options.contenders:
+            plan = replace(whole, contenders=quick_contenders(case, whole.contenders))
         entry = run_case(case, plan)
         record["cases"] = add(record.get("cases", []), entry)
         save(record, options.output)
         print(f"\n{case_text(entry)}", flush=True)
         differing |= any("differs" in (row["problem"] or "") for row in entry["rows"])
     base = Case("gat", "inference", BASE_GRAPH, BASE_FEATURES)
-    if base in cases_of(options) and options.threads == 2 and OURS in plan.contenders:
-        record["threads"] = thread_times(base, plan)
+    if base in cases_of(options) and options.threads == 2 and OURS in whole.contenders:
+        record["threads"] = thread_times(base, whole)
     return differing
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -32,8 +32,13 @@ from roofline import least_ms
 # times what the reference loses in float32 (a maximum whose largest two are nearly equal may pick
 # another edge).
 TOLERANCE, OWN_FACTOR, OWN_SLACK = 1e-5, 4.0, 1e-6
-# A call that takes longer is made once: its time is that of the call that was compared.
-SLOW_S = 8.0
+# A call that takes longer is made once: its time is that of the call that was compared. Of a case
+# that is measured quickly, and of others.
+QUICK_SLOW_S, SLOW_S = 3.0, 8.0
+# What compiles nothing and takes longer was warmed up by that call.
+WARM_S = 1.0
+# Who takes less time is called so many times in its turn.
+SHORT_S, CALLS_PER_TURN = 0.2, 3
 # Calls after which a module does the same in each.
 REHEARSALS = 3
 
@@ -45,6 +50,7 @@ class Row:
     """One contender on one case: median and all times in ms, peak extra memory in MB.
 
     Attributes:
+        first_ms: the call that was compared, in which things may be compiled.
         errors: of each output and gradient. convert_ms: making the graph's format, once.
         thp_ms: the median with huge pages. once: only one call was made.
         problem: why there are no times, or None.
@@ -57,6 +63,7 @@ class Row:
     peak_mb: float | None = None
     thp_ms: float | None = None
     convert_ms: float | None = None
+    first_ms: float | None = None
     errors: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
 
@@ -121,7 +128,13 @@ def references(case: Case) -> tuple[Output, dict[str, float]]:
     return exact, allowed(errors_of(rounded, exact))
 
 
-def prepare(case: Case, name: str, expected: Output, bounds: Mapping[str, float]):
+def prepare(
+    case: Case,
+    name: str,
+    expected: Output,
+    bounds: Mapping[str, float],
+    slow_s: float = SLOW_S,
+):
     """The first call of a contender, compared: its row so far and, unless it is out, its step."""
     work = workload(case.layer, GRAPHS[case.graph](), case.features, case.training)
     builder = contender(name).builders().get(case.layer)
@@ -136,24 +149,33 @@ def prepare(case: Case, name: str, expected: Output, bounds: Mapping[str, float]
         traceback.print_exc()
         return Row(name, problem=f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"), None
     found = outputs, runner.gradients() if case.training else {}
-    row = Row(name, convert_ms=1e3 * runner.convert_s, errors=errors_of(found, expected))
+    row = Row(
+        name,
+        convert_ms=1e3 * runner.convert_s,
+        first_ms=1e3 * seconds,
+        errors=errors_of(found, expected),
+    )
     wrong = [key for key, error in row.errors.items() if error > bounds[key]]
     if wrong:
         worst = max(wrong, key=row.errors.get)
         return replace(row, problem=f"differs: {worst} by {row.errors[worst]:.1e}"), None
     # What compiles in its first call has not shown yet what a call takes.
-    if seconds > SLOW_S and not contender(name).by_size:
+    if seconds > slow_s and not contender(name).by_size:
         found_ms = 1e3 * seconds
         return replace(row, median_ms=found_ms, all_ms=(found_ms,), once=True), None
     return row, step
 
 
 def take_turns(
-    steps: Mapping[str, Callable[[], object]], rounds: int, limit_s: float
+    steps: Mapping[str, Callable[[], object]],
+    rounds: int,
+    limit_s: float,
+    warm: Container[str] = (),
 ) -> dict[str, list[float]]:
     """Milliseconds of each call: all take turns, `rounds` times but no new round after `limit_s`,
-    after one call of each to warm up. Each round starts with another one, so that none always
-    runs in what the same other has left in caches and heap.
+    after one call of each that is not `warm`. Each round starts with another one, so that none
+    always runs in what the same other has left in caches and heap, and short calls are made several
+    times.
     """
     times: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + limit_s
@@ -163,26 +185,34 @@ def take_turns(
         names = list(steps)
         first = turn % len(names) if names else 0
         for name in names[first:] + names[:first]:
-            gc.collect()
-            seconds = timed(steps[name])[1]
-            if turn:
-                times[name].append(1e3 * seconds)
+            if not turn and name in warm:
+                continue
+            for _ in range(CALLS_PER_TURN):
+                gc.collect()
+                seconds = timed(steps[name])[1]
+                if turn:
+                    times[name].append(1e3 * seconds)
+                if seconds > SHORT_S:
+                    break
     return times
 
 
-def measure(case: Case, names: list[str], rounds: int, limit_s: float) -> dict[str, object]:
+def measure(
+    case: Case, names: list[str], rounds: int, limit_s: float, slow_s: float
+) -> dict[str, object]:
     """All contenders on one case: compares, then times; with the machine's bound."""
     print(f"{case.title}: reference", file=sys.stderr, flush=True)
     expected, bounds = references(case)
     rows, steps = {}, {}
     for name in names:
         print(f"{case.title}: comparing {name}", file=sys.stderr, flush=True)
-        rows[name], step = prepare(case, name, expected, bounds)
+        rows[name], step = prepare(case, name, expected, bounds, slow_s)
         if step is not None:
             steps[name] = step
     del expected
     print(f"{case.title}: timing", file=sys.stderr, flush=True)
-    for name, found in take_turns(steps, rounds, limit_s).items():
+    warm = {n for n in steps if rows[n].first_ms > 1e3 * WARM_S and not contender(n).compiles}
+    for name, found in take_turns(steps, rounds, limit_s, warm).items():
         rows[name] = replace(rows[name], median_ms=median(found), all_ms=tuple(found))
     del steps
     bound = least_ms(case, GRAPHS[case.graph]())
@@ -279,7 +309,8 @@ def main() -> None:
     if "memory" in request:
         print(json.dumps(peak_memory(case, request["memory"])))
         return
-    print(json.dumps(measure(case, *(request[k] for k in ("contenders", "rounds", "limit_s")))))
+    how = (request[key] for key in ("contenders", "rounds", "limit_s", "slow_s"))
+    print(json.dumps(measure(case, *how)))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,11 @@ class Contender:
     without: str = ""
 
     @property
+    def compiles(self) -> bool:
+        """Whether its first calls compile something."""
+        return self.by_size or self.module == "ours"
+
+    @property
     def installed(self) -> bool:
         """Whether it can run here."""
         return importlib.util.find_spec(self.requires) is not None

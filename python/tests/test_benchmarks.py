@@ -13,11 +13,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import bars
 import docs
 import tables
+from bench import quick_contenders
 from cases import Case, star
 from contenders import ABLATIONS, CONTENDERS
 from graphs import GRAPHS
 from layers import LAYERS, workload
-from measure import Row, allowed, errors_of, prepare, references, relative_error
+from measure import Row, allowed, errors_of, prepare, references, relative_error, take_turns
 
 COMPARED = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "torch-csr", "gossamer-dgl", "gossamer")
 
@@ -169,3 +170,30 @@ def test_ablations_show_how_many_times_longer_it_takes():
     assert line.count("2.50x") == 1
     assert line.count("1.00x") == len(ABLATIONS) - 2
     assert line.count(" - ") == 1
+
+
+def test_short_calls_are_made_several_times_in_their_turn():
+    calls = {"short": 0, "warm": 0}
+
+    def step(name):
+        calls[name] += 1
+        return []
+
+    steps = {name: lambda name=name: step(name) for name in calls}
+    found = take_turns(steps, rounds=2, limit_s=60, warm={"warm"})
+    assert {name: len(times) for name, times in found.items()} == {"short": 6, "warm": 6}
+    assert calls == {"short": 9, "warm": 6}
+
+
+def test_quick_runs_hold_what_bars_speak_of():
+    names = list(CONTENDERS)
+    assert quick_contenders(tiny("gat", "training"), names) == [
+        "dgl",
+        "pyg",
+        "pyg-edge-index",
+        "pyg-dynamic",
+        "pyg-static",
+        "gossamer",
+    ]
+    assert "dgl-udf" in quick_contenders(tiny("gcn", "inference"), names)
+    assert quick_contenders(tiny("sage", "training"), names) == names

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -71,3 +73,20 @@ def test_print_happens_on_every_call(capsys):
     for _ in range(3):
         call(fast, make_graph(), H)
         assert capsys.readouterr().out == eager
+
+
+def _of_degree(number):
+    def scaled(nodes):
+        m = nodes.mailbox["m"]
+        return {"o": m.sum(1) * number(m.shape[1])}
+
+    return once(copy_h, scaled)
+
+
+def test_the_degree_as_a_python_number():
+    """Arithmetic, math and numpy take it as it is; float() of it is the user's to leave out."""
+    for number in (lambda d: d**-0.5, lambda d: math.sqrt(d), lambda d: np.log(d + 1)):
+        assert not assert_twins(_of_degree(number), H).fallbacks
+    (fallback,) = assert_twins(_of_degree(lambda d: float(d)), H).fallbacks
+    assert fallback.reason.startswith("a Python number is made of")
+    assert "without float() or int()" in fallback.remedy

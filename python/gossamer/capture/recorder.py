@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFunction
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
@@ -58,12 +60,12 @@ def size_decision(error: Exception) -> UntraceableError:
     condition = getattr(error, "cond", None)
     asked = f" ({condition})" if condition is not None else ""
     file, line = user_place()
-    return UntraceableError(
-        f"a decision on a number of rows, a degree or a value{asked}",
-        file,
-        line,
-        "compute with tensor operators, or choose with torch.where",
-    )
+    unknown = f"a number of rows, a degree or a value{asked}"
+    if condition is None or isinstance(condition, (Relational, BooleanFunction)):
+        remedy = "compute with tensor operators, or choose with torch.where"
+        return UntraceableError(f"a decision on {unknown}", file, line, remedy)
+    remedy = "compute with tensors; arithmetic, math and numpy take it without float() or int()"
+    return UntraceableError(f"a Python number is made of {unknown}", file, line, remedy)
 
 
 class Recorder:
@@ -365,7 +367,8 @@ class Recorder:
         memory = self.memory(target)
         if memory in self._persistent:
             raise self.refuse(
-                f"{func} changes a field of the graph in place", "write x = x + y instead of x += y"
+                f"{func} changes a field, parameter or buffer in place",
+                "write x = x + y instead of x += y",
             )
         self._live = [ref for ref in self._live if ref() is not None]
         for ref in self._live:

@@ -13,7 +13,8 @@ namespace gossamer {
 /// Rows of edges are never saved: they are computed again, from rows of nodes.
 /// Of those, arguments are there already, and what is elementwise in them is
 /// computed again too. A reduction or a product is saved, or what is
-/// elementwise in reductions and products when it is less.
+/// elementwise in reductions and products when it is less. So are rows that are
+/// narrow beside all that they are made from: scores of attention, norms.
 llvm::SmallVector<mlir::Value> chooseSavedRows(mlir::func::FuncOp function,
                                                unsigned gradients);
 

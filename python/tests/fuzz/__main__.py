@@ -25,21 +25,22 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for failing programs")
     options = parser.parse_args()
     stop = time.monotonic() + 60 * options.minutes
-    outcomes: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     seed, failures = options.seed, 0
     with tempfile.TemporaryDirectory() as folder:
-        while outcomes.total() < options.programs and time.monotonic() < stop:
-            count = min(PER_SEED, options.programs - outcomes.total())
+        while kinds.total() < options.programs and time.monotonic() < stop:
+            count = min(PER_SEED, options.programs - kinds.total())
             try:
-                outcomes += hunt(trials(thorough=True), seed, count, Path(folder), shrink=True)
+                found = hunt(trials(thorough=True), seed, count, Path(folder), shrink=True)
+                kinds.update(outcome.kind for outcome in found)
             except FuzzFailure as failure:
                 failures += 1
-                outcomes["failed"] += 1
+                kinds["failed"] += 1
                 _show(failure, seed, options.keep)
             seed += 1
-            print(f"seed {seed}: {outcomes.total()} programs, {failures} failures", flush=True)
-    for outcome, count in outcomes.most_common():
-        print(f"{count:6}  {outcome}")
+            print(f"seed {seed}: {kinds.total()} programs, {failures} failures", flush=True)
+    for kind, count in kinds.most_common():
+        print(f"{count:6}  {kind}")
     return 1 if failures else 0
 
 

@@ -7,13 +7,15 @@ import itertools
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import gossamer as gs
 from fuzz.rounding import RoundingNoise
@@ -47,12 +49,29 @@ def load(source: str, folder: Path) -> ModuleType:
     return module
 
 
-def check(trial: Trial, folder: Path | None = None) -> str:
-    """Compares every execution of a trial.
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial went that did not fail.
 
-    Returns:
-        "compiled"; "rounding" when results differ no more than rounding noise moves them;
-        "refused: " and why when the program ran eagerly, as uncompilable ones must.
+    Attributes:
+        kind: "compiled"; "rounding" when results differ no more than rounding noise moves them;
+            "refused: " and why when the program ran eagerly, as uncompilable ones must.
+        whole: the last call was one program for the whole forward.
+        without: passes that a compilation left out, each name once for each such compilation.
+    """
+
+    kind: str
+    whole: bool = False
+    without: tuple[str, ...] = ()
+
+    @property
+    def compiled(self) -> bool:
+        """The program ran under fallback="error"."""
+        return self.kind in ("compiled", "rounding")
+
+
+def check(trial: Trial, folder: Path | None = None) -> Outcome:
+    """Compares every execution of a trial.
 
     Raises:
         Disagreement: two executions differ, or a program that must fall back did not say so.
@@ -73,35 +92,39 @@ class _Check:
             single = self.dtype != torch.float64
             self.eager = self.evaluate(self.model(self.dtype), self.dtype) if single else None
 
-    def run(self) -> str:
+    def run(self) -> Outcome:
         settings = self.trial.settings
         try:
-            outcome = self.compare_compiled(())
+            kind, whole = self.compare_compiled(())
         except gs.errors.UnsupportedError as refusal:
-            return self.compare_fallback(refusal)
+            return Outcome(self.compare_fallback(refusal))
         if not self.trial.compilable:
             raise Disagreement("an uncompilable program ran under fallback='error'")
         for without in settings.without:
-            outcome = max(outcome, self.compare_compiled(without))
-        return outcome
+            kind = max(kind, self.compare_compiled(without)[0])
+        return Outcome(kind, whole, tuple(name for names in settings.without for name in names))
 
-    def compare_compiled(self, without: tuple[str, ...]) -> str:
-        """One compiled module: as often as the trial says, then with two threads."""
+    def compare_compiled(self, without: tuple[str, ...]) -> tuple[str, bool]:
+        """A compiled module, call by call; with two threads the same bits.
+
+        Returns the kind of outcome, and whether the last call ran the whole forward as one program.
+        """
+        label = f"without {', '.join(without)}" if without else "compiled"
         settings = self.trial.settings
         options = Options(fallback="error", numerics=settings.numerics, without=without)
         fast = CompiledModule(self.model(self.dtype), options)
-        label = f"without {', '.join(without)}" if without else "compiled"
-        outcomes = []
-        with _threads(1):
-            for call in range(settings.calls):
+        kinds = []
+        for call in range(settings.calls):
+            name = f"{label}, call {call}"
+            with _threads(1):
                 found = self.evaluate(fast, self.dtype)
-                outcomes.append(self.compare(found, f"{label}, call {call + 1}"))
-        refused = gs.explain(fast).fallbacks
-        if refused:
-            raise Disagreement(f"{label}: the compiler refused {refused[0]}")
-        with _threads(2):
-            self.compare_bits(self.evaluate(fast, self.dtype), found, label)
-        return max(outcomes)
+            kinds.append(self.compare(found, name))
+            with _threads(2), nullcontext() if call else _Regions():
+                self.compare_bits(self.evaluate(fast, self.dtype), found, name)
+        report = gs.explain(fast)
+        if report.fallbacks:
+            raise Disagreement(f"{label}: the compiler refused {report.fallbacks[0]}")
+        return max(kinds), report.mode == "whole"
 
     def compare_fallback(self, refusal: gs.errors.UnsupportedError) -> str:
         """What cannot be compiled runs eagerly, with equal results, and is reported."""
@@ -110,7 +133,7 @@ class _Check:
             warnings.simplefilter("ignore", gs.errors.FallbackWarning)
             for call in range(self.trial.settings.calls):
                 found = self.evaluate(fast, self.dtype)
-                self.compare(found, f"with fallback, call {call + 1}")
+                self.compare(found, f"with fallback, call {call}")
         if not any(fall.reason and fall.line for fall in gs.explain(fast).fallbacks):
             raise Disagreement("the program fell back, and the report has no reason with a line")
         return f"refused: {refusal.reason}"
@@ -196,6 +219,13 @@ def _weights(name: str, value: torch.Tensor) -> torch.Tensor:
         return torch.ones((), dtype=value.dtype)
     spec = Rows(name, "output", tuple(value.shape[1:]))
     return spec.draw(value.shape[0], 0, value.dtype, "weights", name)
+
+
+class _Regions(TorchFunctionMode):
+    """A compiled module stays in region mode: a mode could see every operator of forward."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def reduce(
     elif not any(v.rows == "nodes" and body.combines(v) for v in body.values):
         aggregate(body)
     for value in body.unused():
-        if value.rows == "mailbox":
+        if value.rows == "mailbox" and value.kind == "float":
             aggregated(body, value)
     results = [v for v in body.unused() if v.kind == "float" and v.rows == "nodes"][-MAX_OUTPUTS:]
     return _finish(body, "nodes", "o", results)

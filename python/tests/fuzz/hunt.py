@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from fuzz.check import check
+from fuzz.check import Outcome, check
 from fuzz.source import runnable
-from fuzz.trials import Trial
+from fuzz.trials import Trial, numbered
 
 DRAWS_PER_PROGRAM = 6
 """Hypothesis also draws variations of one program; each source is checked once."""
@@ -30,13 +29,13 @@ class FuzzFailure(AssertionError):
 
 def hunt(
     strategy: SearchStrategy[Trial], first: int, programs: int, folder: Path, shrink: bool = False
-) -> Counter[str]:
-    """Counts of the outcomes of `check`, for `programs` different programs drawn from seed `first`.
+) -> list[Outcome]:
+    """The outcomes of `check` for `programs` different programs drawn from seed `first`.
 
     Raises:
         FuzzFailure: a check failed.
     """
-    outcomes: Counter[str] = Counter()
+    outcomes: list[Outcome] = []
     seen: set[str] = set()
     failed: list[tuple[Trial, BaseException]] = []
 
@@ -53,6 +52,7 @@ def hunt(
     def one(trial: Trial) -> None:
         if trial.source in seen or (len(seen) >= programs and not failed):
             return
+        trial = numbered(trial, first * programs + len(seen))
         try:
             outcome = check(trial, folder)
         except Exception as error:
@@ -60,7 +60,7 @@ def hunt(
             raise
         if not failed:
             seen.add(trial.source)
-            outcomes[outcome] += 1
+            outcomes.append(outcome)
 
     try:
         one()

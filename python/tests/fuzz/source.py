@@ -21,7 +21,7 @@ if __name__ == "__main__":
     from fuzz.graphs import large
     from fuzz.trials import Settings, Trial
     from programs.data import Rows
-    from programs.graphs import BlocksCase, HeteroCase
+    from programs.graphs import BlocksCase, GraphCase, HeteroCase
 
     trial = Trial(
         source=Path(__file__).read_text(),

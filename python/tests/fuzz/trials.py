@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -53,12 +53,14 @@ class Settings:
 
     calls: 1 runs regions only; at the second call the whole forward becomes one program.
     without: sets of optional passes; the program is compiled once without each of them.
+    thorough: all this was chosen already.
     """
 
     dtype: str = "float64"
     calls: int = 1
     numerics: str = "fast"
     without: tuple[tuple[str, ...], ...] = ()
+    thorough: bool = False
 
 
 @dataclass(frozen=True)
@@ -315,6 +317,22 @@ def uncompilable_trials(draw: Draw) -> Trial:
     return Trial(source, tuple(f.inputs), case, seed, Settings(), compilable=False)
 
 
+def numbered(trial: Trial, number: int) -> Trial:
+    """The trial with what `number` says it is compiled for, so that each way has its share.
+
+    Every third is also called as a whole; every fourth also leaves out one pass, or all but one.
+    """
+    settings = trial.settings
+    if settings.thorough:
+        return trial
+    calls = 2 if number % 3 == 0 else 1
+    place, others = divmod(number // 4, 2)
+    one = OPTIONAL[place % len(OPTIONAL)]
+    left_out = tuple(name for name in OPTIONAL if name != one) if others else (one,)
+    without = (left_out,) if number % 4 == 0 else ()
+    return replace(trial, settings=replace(settings, calls=calls, without=without))
+
+
 def _forward(draw: Draw) -> Forward:
     width = draw(st.sampled_from([2, 3, 4, 8]))
     return Forward(draw, Model(width, draw(st.sampled_from([2, 3]))))
@@ -324,7 +342,5 @@ def _settings(f: Forward, thorough: bool) -> Settings:
     dtype = f.choose(["float64", "float32"])
     numerics = f.choose(["fast", "fast", "fast", "strict"])
     if thorough:
-        return Settings(dtype, 2, numerics, (*((name,) for name in OPTIONAL), OPTIONAL))
-    calls = f.choose([1, 1, 2])
-    without = () if calls == 2 else f.choose([(), (), *((name,) for name in OPTIONAL), OPTIONAL])
-    return Settings(dtype, calls, numerics, (without,) if without else ())
+        return Settings(dtype, 2, numerics, (*((name,) for name in OPTIONAL), OPTIONAL), True)
+    return Settings(dtype, numerics=numerics)

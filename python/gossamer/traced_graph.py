@@ -102,12 +102,12 @@ class TracedStructure(Structure):
     @property
     def src(self) -> Tensor:
         """Source nodes by edge id."""
-        return self._once("src", lambda: self._ends(self.out_csr(), self.num_src))
+        return self.once("src", lambda: self._ends(self.out_csr(), self.num_src))
 
     @property
     def dst(self) -> Tensor:
         """Destination nodes by edge id."""
-        return self._once("dst", lambda: self._ends(self.in_csr(), self.num_dst))
+        return self.once("dst", lambda: self._ends(self.in_csr(), self.num_dst))
 
     def in_csr(self) -> Csr:
         """Rows are destination nodes."""

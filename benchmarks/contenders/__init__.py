@@ -113,6 +113,8 @@ OPTIONAL_PASSES = (
     "commute-max",
     "factor-from-sum",
     "sink-behind-gather",
+    "place-products",
+    "product-sizes",
 )
 ABLATIONS: dict[str, Contender] = {
     f"without-{name}": Contender(f"without {name}", "ours", "gossamer", without=name)

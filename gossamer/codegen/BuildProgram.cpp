@@ -145,6 +145,7 @@ LogicalResult ProgramBuilder::addKernel(mp::KernelOp kernel) {
   step.kernel.usesEdges = info.usesEdges;
   step.kernel.inputs = idsOf(kernel.getInputs());
   step.kernel.outputs = std::move(*outputs);
+  step.kernel.rowWork = info.rowWork;
   step.kernel.scratchBytes = info.scratchBytes;
   step.kernel.scratchBytesPerDegree = info.scratchBytesPerDegree;
   step.kernel.gatheredBytes = info.gatheredBytes;

@@ -457,17 +457,19 @@ def Mp_LinearOp : Mp_Op<"linear", [Pure, Mp_RowWise]> {
     `result[..., o] = sum_k input[..., k] * weight[k, o]`. `weight` has no
     rows. `input` may be without rows too: a product of parameters. Products of
     bf16 and f16 are summed in f32 and rounded once, and are not computed in
-    kernels.
+    kernels. Another product on nodes is a step of its own, or `in_kernel`
+    computed by a kernel with what is around it; place-products decides.
 
     ```mlir
     %y = mp.linear %x, %w : tensor<?x64xf32, #mp.rows<0, node>>, tensor<64x16xf32>
                          -> tensor<?x16xf32, #mp.rows<0, node>>
     ```
   }];
-  let arguments = (ins Mp_Table:$input, Mp_Table:$weight);
+  let arguments = (ins Mp_Table:$input, Mp_Table:$weight, UnitAttr:$in_kernel);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = [{
-    $input `,` $weight attr-dict `:` type($input) `,` type($weight) `->` type($result)
+    $input `,` $weight (`in_kernel` $in_kernel^)? attr-dict `:`
+    type($input) `,` type($weight) `->` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -1,4 +1,10 @@
 // The function of one kernel: a loop over rows, in it the phases of the plan.
+//
+// With products of rows, a loop over blocks of rows, in it
+//
+//   for row of block: { stages and sweeps up to the product }
+//   the product, for all rows of the block
+//   for row of block: { what follows, up to the next product }
 
 #include "gossamer/lowering/EmitStages.h"
 #include "gossamer/lowering/PrepareKernel.h"
@@ -8,6 +14,8 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <functional>
 
 using namespace mlir;
 using namespace gossamer;
@@ -98,24 +106,112 @@ static void emitRow(ImplicitLocOpBuilder &b, KernelFrame &frame,
   }
 }
 
-/// The loop over rows, in runs when sums over all rows want it so.
-static void emitRows(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                     StageEmitter &stages, const Plan &plan) {
-  auto emitRange = [&](Value begin, Value end) {
+namespace {
+/// Emits the phases for a block of rows: what is between two products is one
+/// loop over its rows.
+class BlockEmitter {
+public:
+  BlockEmitter(ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
+               StageEmitter &stageEmitter, const Plan &kernelPlan)
+      : b(builder), frame(kernelFrame), stages(stageEmitter), plan(kernelPlan) {
+  }
+
+  void emit() {
+    for (size_t i = 0; i < plan.phases.size(); ++i)
+      emitPhase(plan.phases[i], kPartsPerPhase * int64_t(i));
+    emitPending();
+  }
+
+private:
+  void emitPhase(const Phase &phase, int64_t part) {
+    SmallVector<const Stage *> rowStages;
+    auto endRowStages = [&] {
+      if (!rowStages.empty())
+        add(part + kRowPart, [this, rowStages] {
+          for (const Stage *stage : rowStages)
+            stages.emitOnce(*stage);
+        });
+      rowStages.clear();
+    };
+    for (const Stage &stage : phase.rowStages) {
+      if (stage.kind != Stage::Kind::Linear) {
+        rowStages.push_back(&stage);
+        continue;
+      }
+      endRowStages();
+      emitPending();
+      emitPart(b, frame, plan, part + kRowPart,
+               [&] { stages.emitLinearOverRows(stage); });
+    }
+    endRowStages();
+    if (phase.edgeStages.empty())
+      return;
+    add(part + kEdgePart, [this, &phase] {
+      emitSweep(b, frame, stages, phase, plan.blockEdges);
+    });
+    if (plan.splitsRows)
+      add(part + kCombinePart,
+          [this, &phase] { emitCombine(b, frame, stages, phase); });
+  }
+
+  /// `work` follows for each row, in calls that do the part.
+  void add(int64_t part, std::function<void()> work) {
+    pending.push_back([this, part, work = std::move(work)] {
+      emitPart(b, frame, plan, part, work);
+    });
+  }
+
+  void emitPending() {
+    if (pending.empty())
+      return;
+    emitFor(b, frame.firstRow, frame.lastRow, 1, {},
+            [&](Value row, ValueRange) {
+              frame.enterRow(row);
+              for (const std::function<void()> &work : pending)
+                work();
+              return Carried();
+            });
+    pending.clear();
+  }
+
+  ImplicitLocOpBuilder &b;
+  KernelFrame &frame;
+  StageEmitter &stages;
+  const Plan &plan;
+  SmallVector<std::function<void()>> pending; // for each row
+};
+} // namespace
+
+/// A loop over the rows [begin, end).
+static void emitRange(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                      StageEmitter &stages, const Plan &plan, Value begin,
+                      Value end) {
+  if (plan.blockRows == 1) {
     emitFor(b, begin, end, 1, {}, [&](Value row, ValueRange) {
       emitRow(b, frame, stages, plan, row);
       return Carried();
     });
-  };
+    return;
+  }
+  emitFor(b, begin, end, plan.blockRows, {}, [&](Value block, ValueRange) {
+    Value next = arith::AddIOp::create(b, block, constant(b, plan.blockRows));
+    frame.enterBlock(block, arith::MinSIOp::create(b, next, end));
+    BlockEmitter(b, frame, stages, plan).emit();
+    return Carried();
+  });
+}
+
+/// The loop over rows, in runs when sums over all rows want it so.
+static void emitRows(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                     StageEmitter &stages, const Plan &plan) {
   auto isSum = [](const Total &total) { return !total.isOuter; };
   if (!llvm::any_of(plan.totals, isSum))
-    return emitRange(frame.begin, frame.end);
+    return emitRange(b, frame, stages, plan, frame.begin, frame.end);
   emitFor(
       b, frame.begin, frame.end, kRowsPerRun, {}, [&](Value run, ValueRange) {
-        emitRange(
-            run, arith::MinSIOp::create(
-                     b, arith::AddIOp::create(b, run, constant(b, kRowsPerRun)),
-                     frame.end));
+        Value next = arith::AddIOp::create(b, run, constant(b, kRowsPerRun));
+        emitRange(b, frame, stages, plan, run,
+                  arith::MinSIOp::create(b, next, frame.end));
         for (const Total &total : llvm::make_filter_range(plan.totals, isSum))
           stages.emitAddRun(total);
         return Carried();
@@ -150,6 +246,7 @@ FailureOr<KernelInfo> lowering::emitKernel(mp::KernelOp kernel,
   KernelInfo info;
   info.symbol = symbol;
   info.usesEdges = plan->usesEdges;
+  info.rowWork = plan->rowWork;
   info.scratchBytes = plan->scratchBytes;
   info.scratchBytesPerDegree = plan->scratchBytesPerDegree;
   info.gatheredBytes = frame.gatheredBytes();

@@ -1,15 +1,25 @@
-// Small matrix products inside a kernel: rows of a table or buffer times a
-// weight without rows.
+// Matrix products inside a kernel: rows of a table or buffer times a weight
+// without rows.
 //
-// A tile is a few rows times a few vectors of outputs, all in registers; the
-// loop over k broadcasts one input per row.
+// A tile is a few rows times a few vectors of outputs, all in registers:
+//
+//   for columns: for rows: { sums = 0
+//     for k: { w = weight[k, columns]; for row: sums[row] += input[row, k] * w
+//     } output[rows, columns] = sums }
+//
+// Each output is a sum over k in order, whatever the tile: the bits do not
+// depend on which rows share one.
 
 #include "gossamer/lowering/EmitStages.h"
 
 #include "gossamer/lowering/Combine.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace gossamer;
@@ -17,53 +27,180 @@ using namespace gossamer::lowering;
 
 static constexpr int64_t kRowsPerTile = 4;
 
-/// outputs[r][o] = sum_k inputs[r][k] * weight[k][o].
+namespace {
+/// Outputs [start, start + valid) of a tile, in the first lanes of a vector.
+struct Columns {
+  int64_t start, valid, lanes;
+};
+} // namespace
+
+/// Full vectors, and one vector for the rest. Without masked loads the rest is
+/// vectors of powers of two.
+static SmallVector<Columns> cutColumns(int64_t size, int64_t lanes,
+                                       bool masked) {
+  SmallVector<Columns> result;
+  for (int64_t start = 0; start < size; start += result.back().valid) {
+    int64_t valid = std::min(lanes, size - start);
+    if (!masked)
+      valid = llvm::bit_floor(static_cast<uint64_t>(valid));
+    result.push_back(
+        {start, valid, static_cast<int64_t>(llvm::PowerOf2Ceil(valid))});
+  }
+  return result;
+}
+
+/// Lanes past the valid ones are 0, and nothing is read for them.
+static Value loadColumns(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                         Value pointer, Type element, const Columns &columns) {
+  if (columns.valid == columns.lanes)
+    return frame.load(pointer, element, columns.lanes);
+  auto type = cast<VectorType>(vectorOf(element, columns.lanes));
+  SmallVector<bool> valid;
+  for (int64_t lane = 0; lane < columns.lanes; ++lane)
+    valid.push_back(lane < columns.valid);
+  auto mask = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type.clone(b.getI1Type()), valid));
+  return LLVM::MaskedLoadOp::create(b, type, pointer, mask, zero(b, type),
+                                    bytesOf(element));
+}
+
+/// Stores the valid lanes, in vectors of powers of two: a masked store is slow
+/// on some machines.
+static void storeColumns(ImplicitLocOpBuilder &b, KernelFrame &frame,
+                         Value value, Value pointer, const Columns &columns) {
+  Type element = getElementTypeOrSelf(value.getType());
+  for (int64_t lane = 0; lane < columns.valid;) {
+    int64_t lanes =
+        llvm::bit_floor(static_cast<uint64_t>(columns.valid - lane));
+    Value part = value;
+    if (lanes == 1 && columns.lanes > 1)
+      part = vector::ExtractOp::create(b, value, lane);
+    else if (lanes < columns.lanes)
+      part = vector::ShuffleOp::create(
+          b, value, value, llvm::to_vector(llvm::seq(lane, lane + lanes)));
+    frame.store(part, frame.element(pointer, element, Value(), lane));
+    lane += lanes;
+  }
+}
+
+static int64_t fullLanes(const Stage &stage, const KernelOptions &options) {
+  return options.vectorBytes /
+         std::max<int64_t>(4, bytesOf(stage.places.front().element));
+}
+
+static int64_t outputsOf(const Stage &stage) {
+  return stage.places.front().width / stage.lead;
+}
+
+/// Emits `body` for tiles of columns; sums take three quarters of the
+/// registers.
+void StageEmitter::forEachColumns(const Stage &stage,
+                                  function_ref<void(const Tile &)> body) {
+  int64_t lanes = fullLanes(stage, options);
+  int64_t vectors =
+      std::max<int64_t>(1, options.accumulators * 3 / 2 / kRowsPerTile);
+  forEachTile(b, {outputsOf(stage)}, 0, 1, vectors * lanes, lanes,
+              originTile(1), {}, [&](const Tile &columns, ValueRange) {
+                body(columns);
+                return Carried();
+              });
+}
+
+/// outputs[r][o] = sum_k inputs[r][k] * weight[k][o], for o in `tile`.
+void StageEmitter::emitProductTile(const Stage &stage, const Tile &tile,
+                                   ArrayRef<Value> inputs,
+                                   ArrayRef<Value> outputs) {
+  Type element = stage.places.front().element;
+  // Only AVX has masked loads of these types.
+  SmallVector<Columns> columns =
+      cutColumns(tile.size(), fullLanes(stage, options),
+                 /*masked=*/options.vectorBytes >= 32);
+  Value base = tile.baseOffset(b, LinearForm{0, {1}});
+  Value weight =
+      frame.element(frame.rowOf(stage.weight, nullptr), element, base, 0);
+  Carried start;
+  for (size_t row = 0; row < inputs.size(); ++row)
+    for (const Columns &part : columns)
+      start.push_back(zero(b, vectorOf(element, part.lanes)));
+  Carried sums = emitFor(
+      b, constant(b, 0), constant(b, stage.depth), 1, start,
+      [&](Value k, ValueRange carried) {
+        Value row = frame.element(
+            weight, element,
+            arith::MulIOp::create(b, k, constant(b, outputsOf(stage))), 0);
+        SmallVector<Value> weights;
+        for (const Columns &part : columns)
+          weights.push_back(loadColumns(
+              b, frame, frame.element(row, element, Value(), part.start),
+              element, part));
+        Carried next;
+        for (Value input : inputs) {
+          Value x = frame.load(frame.element(input, element, k, 0), element, 1);
+          for (Value w : weights)
+            next.push_back(combine(
+                b, mp::ReduceKind::Sum, carried[next.size()],
+                multiply(b, broadcastTo(b, x, lanesOf(w.getType())), w)));
+        }
+        return next;
+      });
+  for (auto [index, sum] : llvm::enumerate(sums)) {
+    const Columns &part = columns[index % columns.size()];
+    Value row =
+        frame.element(outputs[index / columns.size()], element, base, 0);
+    storeColumns(b, frame, sum,
+                 frame.element(row, element, Value(), part.start), part);
+  }
+}
+
 void StageEmitter::emitProduct(const Stage &stage, ArrayRef<Value> inputs,
                                ArrayRef<Value> outputs) {
+  forEachColumns(stage, [&](const Tile &columns) {
+    emitProductTile(stage, columns, inputs, outputs);
+  });
+}
+
+/// Rows [first, last) from `input` and `output` on, some at a time.
+static void forEachRows(ImplicitLocOpBuilder &b, Value first, Value last,
+                        function_ref<void(Value first, int64_t count)> body) {
+  Value count = arith::SubIOp::create(b, last, first);
+  Value rest = arith::AndIOp::create(b, count, constant(b, kRowsPerTile - 1));
+  Value whole = arith::SubIOp::create(b, last, rest);
+  emitFor(b, first, whole, kRowsPerTile, {}, [&](Value row, ValueRange) {
+    body(row, kRowsPerTile);
+    return Carried();
+  });
+  emitFor(b, whole, last, 1, {}, [&](Value row, ValueRange) {
+    body(row, 1);
+    return Carried();
+  });
+}
+
+/// All rows of the block, each with its leading features: they follow each
+/// other in memory. A tile of columns of the weight serves all of them before
+/// the next one is read.
+void StageEmitter::emitLinearOverRows(const Stage &stage) {
+  frame.row = frame.firstRow;
   Type element = stage.places.front().element;
-  int64_t depth = stage.depth, width = stage.places.front().width / stage.lead;
-  int64_t lanes = options.vectorBytes / std::max<int64_t>(4, bytesOf(element));
-  int64_t perTile =
-      std::max<int64_t>(1, options.accumulators / kRowsPerTile) * lanes;
-  Value weight = frame.rowOf(stage.weight, nullptr);
-  LinearForm along{0, {1}};
-  forEachTile(
-      b, {width}, 0, 1, perTile, lanes, originTile(1), {},
-      [&](const Tile &tile, ValueRange) {
-        SmallVector<Segment> segments = tile.segments(lanes);
-        Value column =
-            frame.element(weight, element, tile.baseOffset(b, along), 0);
-        Carried start;
-        for (size_t row = 0; row < inputs.size(); ++row)
-          for (const Segment &segment : segments)
-            start.push_back(zero(b, vectorOf(element, segment.lanes)));
-        Carried sums = emitFor(
-            b, constant(b, 0), constant(b, depth), 1, start,
-            [&](Value k, ValueRange carried) {
-              Value row = frame.element(
-                  column, element,
-                  arith::MulIOp::create(b, k, constant(b, width)), 0);
-              SmallVector<Value> weights;
-              for (const Segment &segment : segments)
-                weights.push_back(frame.load(
-                    frame.element(row, element, Value(), segment.start),
-                    element, segment.lanes));
-              Carried next;
-              for (Value input : inputs) {
-                Value x =
-                    frame.load(frame.element(input, element, k, 0), element, 1);
-                for (Value w : weights)
-                  next.push_back(combine(
-                      b, mp::ReduceKind::Sum, carried[next.size()],
-                      multiply(b, broadcastTo(b, x, lanesOf(w.getType())), w)));
-              }
-              return next;
-            });
-        for (auto [index, sum] : llvm::enumerate(sums))
-          storeSegment(b, frame, sum, outputs[index / segments.size()], tile,
-                       along, segments[index % segments.size()]);
-        return Carried();
-      });
+  Value input = frame.rowOf(stage.input, nullptr);
+  Value output = frame.rowOf(stage.places.front(), nullptr);
+  Value rows = arith::MulIOp::create(
+      b, arith::SubIOp::create(b, frame.lastRow, frame.firstRow),
+      constant(b, stage.lead));
+  auto at = [&](Value base, Value row, int64_t width, int64_t offset) {
+    return frame.element(base, element,
+                         arith::MulIOp::create(b, row, constant(b, width)),
+                         offset * width);
+  };
+  forEachColumns(stage, [&](const Tile &columns) {
+    forEachRows(b, constant(b, 0), rows, [&](Value row, int64_t count) {
+      SmallVector<Value> inputs, outputs;
+      for (int64_t i = 0; i < count; ++i) {
+        inputs.push_back(at(input, row, stage.depth, i));
+        outputs.push_back(at(output, row, outputsOf(stage), i));
+      }
+      emitProductTile(stage, columns, inputs, outputs);
+    });
+  });
 }
 
 /// All leading features of one row.
@@ -71,7 +208,7 @@ void StageEmitter::emitLinear(const Stage &stage, EdgeCursor *cursor) {
   Value input = frame.rowOf(stage.input, cursor);
   Value output = frame.rowOf(stage.places.front(), cursor);
   Type element = stage.places.front().element;
-  int64_t width = stage.places.front().width / stage.lead;
+  int64_t width = outputsOf(stage);
   forEachTile(
       b, {stage.lead}, 0, 1, kRowsPerTile, 1, originTile(1), {},
       [&](const Tile &tile, ValueRange) {
@@ -92,17 +229,6 @@ void StageEmitter::emitLinear(const Stage &stage, EdgeCursor *cursor) {
 
 void StageEmitter::emitLinearOverEdges(const Stage &stage,
                                        const EdgeRange &range) {
-  auto emitEdges = [&](Value position, int64_t count) {
-    SmallVector<Value> inputs, outputs;
-    for (int64_t edge = 0; edge < count; ++edge) {
-      EdgeCursor cursor{
-          arith::AddIOp::create(b, position, constant(b, edge)), {}, {}};
-      inputs.push_back(frame.rowOf(stage.input, &cursor));
-      outputs.push_back(frame.rowOf(stage.places.front(), &cursor));
-    }
-    emitProduct(stage, inputs, outputs);
-    return Carried();
-  };
   if (stage.lead > 1) {
     emitFor(b, range.first, range.last, 1, {}, [&](Value edge, ValueRange) {
       EdgeCursor cursor{edge, {}, {}};
@@ -111,12 +237,14 @@ void StageEmitter::emitLinearOverEdges(const Stage &stage,
     });
     return;
   }
-  Value count = arith::SubIOp::create(b, range.last, range.first);
-  Value rest = arith::AndIOp::create(b, count, constant(b, kRowsPerTile - 1));
-  Value whole = arith::SubIOp::create(b, range.last, rest);
-  emitFor(b, range.first, whole, kRowsPerTile, {}, [&](Value edge, ValueRange) {
-    return emitEdges(edge, kRowsPerTile);
+  forEachRows(b, range.first, range.last, [&](Value position, int64_t count) {
+    SmallVector<Value> inputs, outputs;
+    for (int64_t edge = 0; edge < count; ++edge) {
+      EdgeCursor cursor{
+          arith::AddIOp::create(b, position, constant(b, edge)), {}, {}};
+      inputs.push_back(frame.rowOf(stage.input, &cursor));
+      outputs.push_back(frame.rowOf(stage.places.front(), &cursor));
+    }
+    emitProduct(stage, inputs, outputs);
   });
-  emitFor(b, whole, range.last, 1, {},
-          [&](Value edge, ValueRange) { return emitEdges(edge, 1); });
 }

@@ -25,6 +25,8 @@ public:
   void emitOnce(const Stage &stage);
   /// A stage of a sweep.
   void emitOverEdges(const Stage &stage, const EdgeRange &range);
+  /// A product of all rows of the block.
+  void emitLinearOverRows(const Stage &stage);
   /// Stores what the reductions of `stage` start from into their places.
   void emitInitialValues(const Stage &stage);
 
@@ -85,6 +87,11 @@ private:
   void emitLinearOverEdges(const Stage &stage, const EdgeRange &range);
   void emitProduct(const Stage &stage, llvm::ArrayRef<mlir::Value> inputs,
                    llvm::ArrayRef<mlir::Value> outputs);
+  void forEachColumns(const Stage &stage,
+                      llvm::function_ref<void(const Tile &)> body);
+  void emitProductTile(const Stage &stage, const Tile &columns,
+                       llvm::ArrayRef<mlir::Value> inputs,
+                       llvm::ArrayRef<mlir::Value> outputs);
 
   mlir::ImplicitLocOpBuilder &b;
   KernelFrame &frame;

@@ -154,6 +154,11 @@ Value KernelFrame::indexAt(Value array, const EdgeCursor &cursor) {
   return index(array, cursor.position);
 }
 
+void KernelFrame::enterBlock(Value first, Value last) {
+  firstRow = first;
+  lastRow = last;
+}
+
 void KernelFrame::enterRow(Value current) {
   row = current;
   if (!plan.usesEdges)
@@ -213,8 +218,12 @@ Value KernelFrame::rowOf(const Place &place, EdgeCursor *cursor) {
       return rowAt(base, row, place);
     return rowAt(base, edgeIdOf(*cursor), place);
   }
-  case Place::Kind::Slot:
-    return element(rowScratch, b.getI8Type(), Value(), place.offset);
+  case Place::Kind::Slot: {
+    Value base = element(rowScratch, b.getI8Type(), Value(), place.offset);
+    if (place.level != Level::Row || plan.blockRows == 1)
+      return base;
+    return rowAt(base, arith::SubIOp::create(b, row, firstRow), place);
+  }
   case Place::Kind::BlockBuffer: {
     Value base = element(scratch, b.getI8Type(), Value(), place.offset);
     return rowAt(base, arith::SubIOp::create(b, cursor->position, blockBegin),

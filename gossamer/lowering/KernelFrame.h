@@ -27,6 +27,9 @@ public:
               mp::KernelOp kernel, const Plan &plan,
               const KernelOptions &options);
 
+  /// The rows [first, last) go together from now on.
+  void enterBlock(mlir::Value first, mlir::Value last);
+
   /// Emits the loads of the row's edge range.
   void enterRow(mlir::Value row);
 
@@ -70,6 +73,7 @@ public:
 
   mlir::Value begin, end;          // rows of this call
   mlir::Value row;                 // null when the kernel has no rows
+  mlir::Value firstRow, lastRow;   // rows [first, last) of the block
   mlir::Value firstEdge, lastEdge; // positions [first, last) to go over
   mlir::Value degree;              // of the row
   mlir::Value pieces;              // to combine

@@ -48,6 +48,7 @@ private:
     Builder b(kernel.getContext());
     kernel->setAttr(kSymbolAttr, b.getStringAttr(info.symbol));
     kernel->setAttr(kUsesEdgesAttr, b.getBoolAttr(info.usesEdges));
+    kernel->setAttr(kRowWorkAttr, b.getI64IntegerAttr(info.rowWork));
     kernel->setAttr(kScratchAttr, b.getI64IntegerAttr(info.scratchBytes));
     kernel->setAttr(kScratchPerDegreeAttr,
                     b.getI64IntegerAttr(info.scratchBytesPerDegree));
@@ -64,6 +65,7 @@ KernelInfo lowering::kernelInfo(mp::KernelOp kernel) {
   KernelInfo info;
   info.symbol = kernel->getAttrOfType<StringAttr>(kSymbolAttr).str();
   info.usesEdges = kernel->getAttrOfType<BoolAttr>(kUsesEdgesAttr).getValue();
+  info.rowWork = kernel->getAttrOfType<IntegerAttr>(kRowWorkAttr).getInt();
   info.scratchBytes = kernel->getAttrOfType<IntegerAttr>(kScratchAttr).getInt();
   info.scratchBytesPerDegree =
       kernel->getAttrOfType<IntegerAttr>(kScratchPerDegreeAttr).getInt();

@@ -26,6 +26,7 @@ struct KernelOptions {
 struct KernelInfo {
   std::string symbol;
   bool usesEdges = false;
+  int64_t rowWork = 1; // of a row without edges; an edge is 1
   int64_t scratchBytes = 0;
   int64_t scratchBytesPerDegree = 0;
   int64_t gatheredBytes = 0; // KernelStep says what these are
@@ -45,6 +46,7 @@ mlir::FailureOr<KernelInfo> emitKernel(mp::KernelOp kernel,
 /// Attributes of a lowered mp.kernel.
 inline constexpr llvm::StringLiteral kSymbolAttr = "mp.symbol";
 inline constexpr llvm::StringLiteral kUsesEdgesAttr = "mp.uses_edges";
+inline constexpr llvm::StringLiteral kRowWorkAttr = "mp.row_work";
 inline constexpr llvm::StringLiteral kScratchAttr = "mp.scratch_bytes";
 inline constexpr llvm::StringLiteral kScratchPerDegreeAttr =
     "mp.scratch_bytes_per_degree";

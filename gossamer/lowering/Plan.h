@@ -6,6 +6,10 @@
 // loop nest (Expr.h); values that cross from one stage to another are in
 // memory, all others in registers.
 //
+// A product of rows of nodes takes several rows at a time. In a kernel that has
+// one, rows go in blocks: each stage before the product runs for the whole
+// block, then the product, then what follows it; slots hold a block of rows.
+//
 // Totals, sums over all rows, are added to tables that the caller clears. Rows
 // are first summed in runs of kRowsPerRun. The factors of outer products wait
 // in scratch until kWaitingPairs of them, of edges of any rows, are one product
@@ -27,7 +31,7 @@ enum class Level { Shared, Row, Edge };
 struct Place {
   enum class Kind {
     Table,       // operand or result number `table` of the kernel
-    Slot,        // scratch, one row
+    Slot,        // scratch, one row, or each row of the block
     RowBuffer,   // scratch, for each edge of the row
     BlockBuffer, // scratch, for each edge of the block
     Waiting,     // scratch, for each edge that waits for its outer product
@@ -92,8 +96,10 @@ struct Plan {
   llvm::SmallVector<Phase, 4> phases;
   llvm::SmallVector<Total, 2> totals;
   llvm::DenseMap<mlir::Value, Place> places;
+  int64_t rowWork = 1; // of a row without edges; an edge is 1
   int64_t scratchBytes = 0;
   int64_t scratchBytesPerDegree = 0;
+  int64_t blockRows = 1; // rows that go together
   int64_t blockEdges = 0;
   bool usesEdges = false;
   /// Whether a row can be computed in pieces, and the bytes of the reductions
@@ -108,7 +114,9 @@ inline constexpr int64_t kBufferPadding = 128;
 inline constexpr int64_t kNarrow = 16;
 /// Sums are combined per block of this many edges, or fewer.
 inline constexpr int64_t kMaxBlockEdges = 256;
-/// Rows whose sum is added to a total.
+/// Most rows of a block.
+inline constexpr int64_t kMaxBlockRows = 64;
+/// Rows whose sum is added to a total; a multiple of every size of a block.
 inline constexpr int64_t kRowsPerRun = 64;
 /// Outer products that are added to a total together.
 inline constexpr int64_t kWaitingPairs = 32;

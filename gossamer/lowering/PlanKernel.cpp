@@ -21,6 +21,15 @@ namespace {
 constexpr int64_t kBlockBytes = 128 * 1024;
 constexpr int64_t kMinBlockEdges = 32;
 
+/// The slots of a block of rows stay in the first-level cache, if a block of a
+/// few rows does.
+constexpr int64_t kBlockRowBytes = 32 * 1024;
+constexpr int64_t kMinBlockRows = 16;
+
+/// Multiplications of a product of rows that take as long as one edge.
+constexpr int64_t kProductsPerWork = 1024;
+constexpr int64_t kMaxRowWork = int64_t(1) << 20;
+
 class Planner {
 public:
   Planner(mp::KernelOp toPlan, const DenseSet<Value> &forced)
@@ -34,6 +43,8 @@ public:
 
 private:
   void placeTables();
+  void chooseBlockRows();
+  bool crossesProduct(Value value);
   void placeKept(Value value);
   void placeTotal(Operation *op);
   void placePartial(Value reduction);
@@ -86,15 +97,54 @@ void Planner::placeTables() {
   }
   // A kept value that is a result lives in its table.
   for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
-    Value value = operand.get();
+    Value value = throughReshapes(operand.get());
     bool inTable = residency.isKept(value) && levelOf(value) != Level::Edge;
     if (!inTable || plan.places.contains(value))
       continue;
     Place place = placeFor(value, Place::Kind::Table);
     place.table = body.getNumArguments() + operand.getOperandNumber();
-    place.writeOnly = value.hasOneUse();
+    place.writeOnly = value.hasOneUse() && operand.get().hasOneUse();
     plan.places[value] = place;
   }
+}
+
+/// A product of rows of nodes.
+static bool isRowProduct(Operation &op) {
+  return isa<mp::LinearOp>(op) && levelOf(op.getResult(0)) == Level::Row;
+}
+
+/// True when some sweep computes the edge value `value` and a sweep after a
+/// product reads it: its buffer has room for the edges of one row.
+bool Planner::crossesProduct(Value value) {
+  unsigned first = residency.phaseOf(value), last = residency.lastSweep(value);
+  return llvm::any_of(kernel.getBody().front(), [&](Operation &op) {
+    if (!isRowProduct(op) || !residency.isUsed(op.getResult(0)))
+      return false;
+    unsigned phase = residency.phaseOf(op.getResult(0));
+    return first < phase && phase <= last;
+  });
+}
+
+void Planner::chooseBlockRows() {
+  int64_t bytesPerRow = 0;
+  bool any = false;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    Value value = op.getResult(0);
+    if (!residency.isUsed(value) || !residency.isKept(value) || isTotal(&op))
+      continue;
+    if (levelOf(value) == Level::Edge && crossesProduct(value))
+      return;
+    any |= isRowProduct(op);
+    if (levelOf(value) == Level::Row && !plan.places.contains(value))
+      bytesPerRow += mp::featureSize(value.getType()) *
+                     bytesOf(getElementTypeOrSelf(value.getType()));
+  }
+  if (!any)
+    return;
+  plan.blockRows = kMaxBlockRows;
+  while (plan.blockRows > kMinBlockRows &&
+         plan.blockRows * bytesPerRow > kBlockRowBytes)
+    plan.blockRows /= 2;
 }
 
 /// A new place in scratch.
@@ -114,7 +164,9 @@ void Planner::placeKept(Value value) {
   Place place = placeFor(value, Place::Kind::Slot);
   int64_t bytes = place.width * bytesOf(place.element);
   bool acrossSweeps = residency.lastSweep(value) > residency.phaseOf(value);
-  if (place.level != Level::Edge) {
+  if (place.level == Level::Row) {
+    place.offset = slot(place.element, place.width * plan.blockRows).offset;
+  } else if (place.level == Level::Shared) {
     place.offset = slot(place.element, place.width).offset;
   } else if (acrossSweeps || place.width <= kNarrow) {
     place.kind = Place::Kind::RowBuffer;
@@ -281,6 +333,10 @@ LogicalResult Planner::addLinear(mp::LinearOp linear) {
   stage.weight = throughReshapes(linear.getWeight());
   stage.depth = mp::featureShape(linear.getWeight().getType()).front();
   stage.lead = mp::featureSize(linear.getInput().getType()) / stage.depth;
+  if (stage.level == Level::Row)
+    plan.rowWork = std::min(
+        kMaxRowWork, plan.rowWork + stage.depth * stage.places.front().width /
+                                        kProductsPerWork);
   push(std::move(stage), residency.phaseOf(linear.getResult()));
   return success();
 }
@@ -371,7 +427,7 @@ LogicalResult Planner::addYields() {
   for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
     Value value = operand.get();
     unsigned table = body.getNumArguments() + operand.getOperandNumber();
-    auto known = plan.places.find(value);
+    auto known = plan.places.find(throughReshapes(value));
     if (known != plan.places.end() &&
         known->second.kind == Place::Kind::Table &&
         known->second.table == table)
@@ -388,6 +444,7 @@ LogicalResult Planner::addYields() {
 LogicalResult Planner::run() {
   Block &body = kernel.getBody().front();
   placeTables();
+  chooseBlockRows();
   for (Operation &op : body.without_terminator())
     if (residency.isKept(op.getResult(0))) {
       if (isTotal(&op))

@@ -10,7 +10,10 @@
 // Equal in real arithmetic; reassociates. It pays: N rows are multiplied, not
 // E. A product that hoist-before-gather has moved to the nodes is multiplied N
 // times either way; it moves behind the reduction when its input is narrower
-// than its output, because E rows are gathered.
+// than its output, because E rows are gathered, and with `join` also when both
+// are as wide: the kernel that reduces then multiplies its rows, and the table
+// of products need not be. Before differentiate that does not pay: the gradient
+// of the weight would need the sums, which nobody saves.
 
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
@@ -30,21 +33,6 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::mp;
 
-/// The product that gives `value`, when nothing else reads it: on edges, or on
-/// nodes and gathered as wider rows than it is made from.
-static LinearOp movableLinear(Value value) {
-  if (!value.hasOneUse())
-    return {};
-  if (auto gather = value.getDefiningOp<GatherOp>()) {
-    auto linear = gather.getNodes().getDefiningOp<LinearOp>();
-    bool narrower = linear && linear->hasOneUse() &&
-                    featureSize(linear.getInput().getType()) <
-                        featureSize(linear.getType());
-    return narrower ? linear : LinearOp();
-  }
-  return value.getDefiningOp<LinearOp>();
-}
-
 static Operation *asSum(Value value) {
   Operation *op = value.getDefiningOp();
   bool sum = isa_and_nonnull<arith::AddFOp, arith::SubFOp>(op);
@@ -55,8 +43,55 @@ static ScaledRows asScaled(Value value) {
   return value.hasOneUse() ? matchScaledRows(value) : ScaledRows();
 }
 
-/// True when a product can leave the terms `value` of a sum.
-static bool gains(Value value) {
+/// The product that gives `value`, but for factors, when nothing else reads it.
+static LinearOp onlyProduct(Value value) {
+  if (!value.hasOneUse())
+    return {};
+  if (ScaledRows scaled = matchScaledRows(value))
+    return onlyProduct(scaled.getRows());
+  return value.getDefiningOp<LinearOp>();
+}
+
+namespace {
+/// Rewrites one reduction.
+class Commuting {
+public:
+  Commuting(ReduceOp op, bool atEqualWidth)
+      : join(atEqualWidth), reduce(op), builder(op), loc(op.getLoc()) {}
+
+  /// True when a product can leave the terms `value` of a sum.
+  bool gains(Value value) const;
+  /// The reduction of the rows `value`.
+  Value reduced(Value value);
+
+private:
+  LinearOp movableLinear(Value value) const;
+  /// `value`, whose product is taken off, without it; scales stay.
+  Value withoutProduct(Value value, LinearOp &linear);
+  Value plainReduce(Value value);
+
+  const bool join;
+  ReduceOp reduce;
+  OpBuilder builder;
+  Location loc;
+};
+} // namespace
+
+/// The product that gives `value`, when nothing else reads it: on edges, or on
+/// nodes and gathered as rows that it is better gathered without.
+LinearOp Commuting::movableLinear(Value value) const {
+  auto gather = value.getDefiningOp<GatherOp>();
+  if (!value.hasOneUse() || !gather)
+    return value.hasOneUse() ? value.getDefiningOp<LinearOp>() : LinearOp();
+  LinearOp linear = onlyProduct(gather.getNodes());
+  if (!linear)
+    return {};
+  int64_t before = featureSize(linear.getInput().getType());
+  int64_t after = featureSize(linear.getType());
+  return before < after || (join && before == after) ? linear : LinearOp();
+}
+
+bool Commuting::gains(Value value) const {
   if (movableLinear(value))
     return true;
   if (ScaledRows scaled = asScaled(value))
@@ -65,32 +100,20 @@ static bool gains(Value value) {
   return sum && (gains(sum->getOperand(0)) || gains(sum->getOperand(1)));
 }
 
-namespace {
-/// Rewrites one reduction.
-class Commuting {
-public:
-  explicit Commuting(ReduceOp op) : reduce(op), builder(op), loc(op.getLoc()) {}
-
-  /// The reduction of the rows `value`.
-  Value reduced(Value value);
-
-private:
-  /// `value`, whose product is taken off, without it; scales stay.
-  Value withoutProduct(Value value, LinearOp &linear);
-  Value plainReduce(Value value);
-
-  ReduceOp reduce;
-  OpBuilder builder;
-  Location loc;
-};
-} // namespace
-
 Value Commuting::plainReduce(Value value) {
   Type type = withRows(value.getType(), rowsOf(reduce.getNodes()));
   auto rows = ReduceOp::create(builder, loc, type, reduce.getKind(),
                                reduce.getEnd(), value);
   setStoredFormat(rows, storedFormat(reduce));
   return rows;
+}
+
+/// The input of `linear` with the factors that are around it in `value`.
+static Value scaledInput(OpBuilder &builder, Value value, LinearOp linear) {
+  if (ScaledRows scaled = matchScaledRows(value))
+    return scaled.rescale(builder,
+                          scaledInput(builder, scaled.getRows(), linear));
+  return linear.getInput();
 }
 
 Value Commuting::withoutProduct(Value value, LinearOp &linear) {
@@ -101,12 +124,13 @@ Value Commuting::withoutProduct(Value value, LinearOp &linear) {
   linear = movableLinear(value);
   if (!linear)
     return {};
-  if (auto gather = value.getDefiningOp<GatherOp>())
-    return GatherOp::create(
-        builder, gather.getLoc(),
-        withRows(linear.getInput().getType(), rowsOf(value)), gather.getEnd(),
-        linear.getInput());
-  return linear.getInput();
+  auto gather = value.getDefiningOp<GatherOp>();
+  if (!gather)
+    return linear.getInput();
+  Value nodes = scaledInput(builder, gather.getNodes(), linear);
+  return GatherOp::create(builder, gather.getLoc(),
+                          withRows(nodes.getType(), rowsOf(value)),
+                          gather.getEnd(), nodes);
 }
 
 Value Commuting::reduced(Value value) {
@@ -143,13 +167,16 @@ static bool isLinearInTerms(ReduceOp reduce) {
 
 namespace {
 struct CommuteLinear : gossamer::impl::CommuteLinearBase<CommuteLinear> {
+  using CommuteLinearBase::CommuteLinearBase;
+
   void runOnOperation() override {
     SmallVector<ReduceOp> reduces;
     getOperation().walk([&](ReduceOp reduce) { reduces.push_back(reduce); });
     for (ReduceOp reduce : reduces) {
-      if (!isLinearInTerms(reduce) || !gains(reduce.getEdges()))
+      Commuting commuting(reduce, join);
+      if (!isLinearInTerms(reduce) || !commuting.gains(reduce.getEdges()))
         continue;
-      Value result = Commuting(reduce).reduced(reduce.getEdges());
+      Value result = commuting.reduced(reduce.getEdges());
       reduce.getNodes().replaceAllUsesWith(result);
       reduce.erase();
     }

@@ -6,6 +6,11 @@ using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::mp;
 
+/// Numbers per row are few up to here, or when a row that is computed from them
+/// or gives them is at least so many times as wide.
+static constexpr int64_t kFewNumbers = 16;
+static constexpr int64_t kScoreWidth = 4;
+
 bool gossamer::isTable(Value value) {
   return !value.getDefiningOp() || isOutsideKernels(value.getDefiningOp());
 }
@@ -23,8 +28,8 @@ bool gossamer::isOutsideKernels(Operation *op) {
     return true;
   if (isa<SumRowsOp, ContractRowsOp>(op))
     return !isTotal(op);
-  if (isa<LinearOp>(op))
-    return !onEdges(op->getResult(0).getType());
+  if (auto linear = dyn_cast<LinearOp>(op))
+    return !onEdges(linear.getType()) && !linear.getInKernel();
   if (isa<ReshapeOp>(op) ||
       (isa<TransposeOp, SliceOp>(op) && !rowsOf(op->getResult(0))))
     return isTable(op->getOperand(0)) ||
@@ -39,6 +44,31 @@ bool gossamer::isOutsideKernels(Operation *op) {
 /// An operand of a total that some kernel has to compute.
 static Value computedOperand(Operation *total) {
   return *llvm::find_if_not(total->getOperands(), isTable);
+}
+
+/// A product of rows of nodes that no two kernels compute. One that makes wide
+/// rows from a few numbers is cheaper to compute where it is read.
+static bool isNodeProduct(Operation *op) {
+  if (!isa_and_nonnull<LinearOp>(op) || onEdges(op->getResult(0).getType()))
+    return false;
+  int64_t depth = featureSize(op->getOperand(0).getType());
+  return depth > kFewNumbers ||
+         depth * kScoreWidth > featureSize(op->getResult(0).getType());
+}
+
+/// The end by which the rows of a product are computed from their edges; dst
+/// when they are not.
+static End endOfInput(Operation *product) {
+  SetVector<Operation *> reached;
+  reached.insert(product);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (auto end = reached[i]->getAttrOfType<EndAttr>("end"))
+      return end.getValue();
+    for (Value operand : reached[i]->getOperands())
+      if (rowsOf(operand) && !isTable(operand))
+        reached.insert(operand.getDefiningOp());
+  }
+  return End::Dst;
 }
 
 /// The kernels that could compute `value`, the preferred one first.
@@ -58,6 +88,9 @@ SmallVector<Visit, 2> KernelPlan::visitsOf(Value value) const {
     return {Visit{rows, End::Src}};
   if (rows.getKind() == RowKind::Dst)
     return {Visit{rows, End::Dst}};
+  // A product goes where its input is computed, and nowhere else.
+  if (isNodeProduct(op))
+    return {Visit{rows, endOfInput(op)}};
   return {Visit{rows, End::Dst}, Visit{rows, End::Src}};
 }
 
@@ -188,6 +221,32 @@ PlannedKernel &KernelPlan::kernelFor(Value root) {
   return kernels.back();
 }
 
+/// True for a few numbers per row, such as scores of attention, that a kernel
+/// before `kernel` can compute from a product that it writes: cheaper than to
+/// read the row of products again.
+bool KernelPlan::isScoreOfEarlier(const PlannedKernel &kernel, Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!isa<ReduceAxisOp, LinearOp>(op) || onEdges(value.getType()) ||
+      featureSize(value.getType()) * kScoreWidth >
+          featureSize(op->getOperand(0).getType()) ||
+      homeLevel(value) >= kernel.level)
+    return false;
+  SetVector<Operation *> reached;
+  reached.insert(op);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (Value operand : reached[i]->getOperands()) {
+      if (!rowsOf(operand) || isTable(operand))
+        continue;
+      if (roots.contains(operand) && homeLevel(operand) < kernel.level) {
+        if (isNodeProduct(operand.getDefiningOp()))
+          return true;
+      } else {
+        reached.insert(operand.getDefiningOp());
+      }
+    }
+  return false;
+}
+
 /// Adds `value`, and what it is computed from, to `kernel`.
 void KernelPlan::collect(PlannedKernel &kernel, Value value) {
   bool written = roots.contains(value) && homeLevel(value) < kernel.level;
@@ -196,6 +255,8 @@ void KernelPlan::collect(PlannedKernel &kernel, Value value) {
   Operation *op = value.getDefiningOp();
   if (kernel.body.contains(op))
     return;
+  if (isScoreOfEarlier(kernel, value))
+    return collectTable(kernel, value);
   if (auto gather = dyn_cast<GatherOp>(op)) {
     if (readsOwnRow(gather, kernel.visit))
       collect(kernel, gather.getNodes());
@@ -211,7 +272,7 @@ void KernelPlan::collect(PlannedKernel &kernel, Value value) {
       collect(kernel, operand);
   }
   kernel.body.insert(op);
-  if (isa<ReduceOp>(op))
+  if (isa<ReduceOp>(op) || isNodeProduct(op))
     claim(kernel, value);
 }
 
@@ -222,15 +283,15 @@ void KernelPlan::collectTable(PlannedKernel &kernel, Value value) {
   kernel.inputs.insert(value);
 }
 
-/// A reduction in two kernels becomes a root: it is not worth computing twice.
-/// One that is read rounded only is stored so.
-void KernelPlan::claim(const PlannedKernel &kernel, Value reduced) {
-  auto [it, isFirst] = claims.try_emplace(reduced, kernel.level);
+/// A reduction or product in two kernels becomes a root: it is not worth
+/// computing twice. One that is read rounded only is stored so.
+void KernelPlan::claim(const PlannedKernel &kernel, Value value) {
+  auto [it, isFirst] = claims.try_emplace(value, kernel.level);
   if (isFirst || it->second == kernel.level)
     return;
-  Operation *user = *reduced.user_begin();
-  bool onlyNarrow = reduced.hasOneUse() && isa<arith::TruncFOp>(user);
-  roots.insert(onlyNarrow ? user->getResult(0) : reduced);
+  Operation *user = *value.user_begin();
+  bool onlyNarrow = value.hasOneUse() && isa<arith::TruncFOp>(user);
+  roots.insert(onlyNarrow ? user->getResult(0) : value);
 }
 
 /// True when `kernel` reads `value` where it has to be complete: at the other

@@ -9,7 +9,7 @@
 // level. A kernel of level L reads tables of lower levels only, so kernels of
 // one level are independent. Everything that a root is computed from, up to
 // tables, is in its kernel: elementwise values that two kernels need are
-// computed in both, reductions are not: they become roots.
+// computed in both, reductions and products are not: they become roots.
 //
 // A *total*, a sum over all rows, is what a kernel adds up while it visits
 // them. It is complete when the kernel is, so it is a root, and the kernels
@@ -48,9 +48,9 @@ struct PlannedKernel {
 /// function's own.
 bool isTotal(mlir::Operation *op);
 
-/// Ops that run as they are, between kernels: products on nodes and of
-/// parameters, sums over all rows of tables, prefixes and their adjoints, and
-/// views of tables and totals.
+/// Ops that run as they are, between kernels: products of parameters, and those
+/// on nodes that place-products left there, sums over all rows of tables,
+/// prefixes and their adjoints, and views of tables and totals.
 bool isOutsideKernels(mlir::Operation *op);
 
 /// A value that exists outside kernels without a kernel that writes it.
@@ -77,9 +77,10 @@ private:
 
   void placeRoots();
   PlannedKernel &kernelFor(mlir::Value root);
+  bool isScoreOfEarlier(const PlannedKernel &kernel, mlir::Value value);
   void collect(PlannedKernel &kernel, mlir::Value value);
   void collectTable(PlannedKernel &kernel, mlir::Value value);
-  void claim(const PlannedKernel &kernel, mlir::Value reduced);
+  void claim(const PlannedKernel &kernel, mlir::Value value);
   bool delayOneKernel();
   void finish();
 
@@ -89,7 +90,7 @@ private:
   llvm::SetVector<mlir::Value> required; // roots whatever the kernels are
   llvm::SetVector<mlir::Value> roots;
   llvm::DenseMap<mlir::Value, int64_t> delayed; // roots above their home level
-  llvm::DenseMap<mlir::Value, int64_t> claims;  // reductions: level of a kernel
+  llvm::DenseMap<mlir::Value, int64_t> claims;  // level of a kernel that has it
   llvm::DenseMap<LevelKey, int64_t> levels;
   llvm::SmallVector<PlannedKernel> kernels;
 };

@@ -127,6 +127,9 @@ def CommuteLinear : Pass<"mp-commute-linear", "::mlir::func::FuncOp"> {
     gathered before or after the product, whichever are narrower. Reassociates.
     Example: test/lit/passes/commute-linear.mlir.
   }];
+  let options = [
+    Option<"join", "join", "bool", "false",
+           "gather rows before the product also when both are as wide">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
@@ -195,11 +198,23 @@ def StoreNarrow : Pass<"mp-store-narrow", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def PlaceProducts : Pass<"mp-place-products", "::mlir::func::FuncOp"> {
+  let summary = "decide which products on nodes a kernel computes";
+  let description = [{
+    Marks mp.linear on rows of nodes `in_kernel` where a kernel is faster than a
+    product of whole tables. Exact.
+    Example: test/lit/passes/place-products.mlir.
+  }];
+  let options = [
+    Option<"bySize", "by-size", "bool", "true",
+           "leave products to the library that it is faster at">];
+}
+
 def FormKernels : Pass<"mp-form-kernels", "::mlir::func::FuncOp"> {
   let summary = "group ops into passes over the rows of one node set";
   let description = [{
-    Everything but products on nodes, sums over all rows, views and prefixes moves into mp.kernel
-    ops: as few as the data flow between the two ends of the edges allows.
+    Everything but products that are no part of kernels, sums over all rows,
+    views and prefixes moves into mp.kernel ops: as few as the data flow between the two ends of the edges allows.
     Edge values live inside kernels and are recomputed in each kernel that reads
     them; only those that the function returns become tables. Exact.
     Example: test/lit/passes/form-kernels.mlir.

@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace gossamer;
 
 /// Less arithmetic: on the rows of nodes instead of edges. Splitting first: it
-/// makes what can be hoisted.
+/// makes what can be hoisted. `join`: products join the kernels of sums.
 static void addLessArithmetic(OpPassManager &passes,
-                              const PipelineOptions &options) {
+                              const PipelineOptions &options, bool join) {
   bool fast = options.numerics == Numerics::Fast;
   if (fast && options.splitLinear)
     passes.addPass(createSplitLinear());
@@ -23,7 +23,7 @@ static void addLessArithmetic(OpPassManager &passes,
   if (options.hoistBeforeGather)
     passes.addPass(createHoistBeforeGather());
   if (fast && options.commuteLinear)
-    passes.addPass(createCommuteLinear());
+    passes.addPass(createCommuteLinear({join}));
   if (fast && options.mergeLinear)
     passes.addPass(createMergeLinear());
   if (fast && options.commuteMax)
@@ -39,7 +39,7 @@ bool PipelineOptions::leaveOut(llvm::StringRef name) {
   for (Option<bool> *option :
        {&save, &splitLinear, &splitSum, &groupTerms, &hoistBeforeGather,
         &commuteLinear, &mergeLinear, &commuteMax, &factorFromSum,
-        &sinkBehindGather}) {
+        &sinkBehindGather, &placeProducts, &productSizes}) {
     if (option->getArgStr() != name)
       continue;
     *option = false;
@@ -63,7 +63,7 @@ void gossamer::buildPipeline(OpPassManager &manager,
   // their weights are then sums over nodes, too. Equal products first become
   // one, or each would have gradients of its own.
   if (options.differentiate != Gradients::None) {
-    addLessArithmetic(passes, options);
+    addLessArithmetic(passes, options, /*join=*/false);
     addCleanup(passes);
     DifferentiateOptions gradients;
     gradients.mode = options.differentiate == Gradients::Forward
@@ -77,12 +77,16 @@ void gossamer::buildPipeline(OpPassManager &manager,
   passes.addPass(createForgetGradients());
   addCleanup(passes);
 
-  addLessArithmetic(passes, options);
+  addLessArithmetic(passes, options, options.placeProducts);
 
   // Softmax becomes sums, and sums give up factors.
   passes.addPass(createDecomposeSoftmax());
   if (fast && options.factorFromSum)
     passes.addPass(createFactorFromSum());
+
+  // From here on a product on nodes is a table of its own, or part of a kernel.
+  if (options.placeProducts)
+    passes.addPass(createPlaceProducts({options.productSizes}));
 
   // Fewer tables: what hoisting moved too far.
   if (options.sinkBehindGather)

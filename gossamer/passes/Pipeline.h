@@ -64,6 +64,16 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                                 llvm::cl::desc("run sink-behind-gather"),
                                 llvm::cl::init(true)};
 
+  Option<bool> placeProducts{
+      *this, "place-products",
+      llvm::cl::desc("run place-products; otherwise all products on nodes are "
+                     "left to the library"),
+      llvm::cl::init(true)};
+  Option<bool> productSizes{
+      *this, "product-sizes",
+      llvm::cl::desc("leave products to the library by their sizes"),
+      llvm::cl::init(true)};
+
   /// Switches one of the options above off by its name; false when it is none
   /// of those that are on by default.
   bool leaveOut(llvm::StringRef name);

@@ -129,7 +129,9 @@ static bool isWorthSinking(GatherOp gather, const Recipe &recipe) {
       !onlyGathersStore(gather.getNodes()))
     return false;
   if (arithmetic == 0) // read in place
-    return llvm::all_of(recipe.leaves, isTable);
+    return llvm::all_of(recipe.leaves, [](Value leaf) {
+      return isTable(leaf) || leaf.getDefiningOp<LinearOp>();
+    });
   return recipe.readsLittleMoreThan(gather.getNodes());
 }
 

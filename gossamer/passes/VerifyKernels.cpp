@@ -1,12 +1,12 @@
 // Check that only kernels, products, views and prefixes are left.
 //
 // This is what lowering may rely on:
-// - a function is one block of mp.kernel, mp.linear without edge rows,
+// - a function is one block of mp.kernel, mp.linear that is not in_kernel,
 //   mp.contract_rows, mp.sum_rows, mp.prefix, mp.pad_rows,
 //   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
 // - the body of a kernel is elementwise arith and math, and the mp ops listed
-//   in isKernelOp; a product in a body is on edges and its weight is an input,
-//   as is the seed of random numbers; an outer product is on edges.
+//   in isKernelOp; the weight of a product in a body is an input, as is the
+//   seed of random numbers; an outer product is on edges.
 // A function that breaks this gets an error for each op that does.
 
 #include "gossamer/passes/KernelPlan.h"
@@ -25,7 +25,8 @@ static bool isKernelOp(Operation &op) {
   if (op.hasTrait<OpTrait::Elementwise>())
     return true;
   if (auto linear = dyn_cast<LinearOp>(op))
-    return onEdges(linear.getType()) && isa<BlockArgument>(linear.getWeight());
+    return (onEdges(linear.getType()) || linear.getInKernel()) &&
+           isa<BlockArgument>(linear.getWeight());
   if (auto uniform = dyn_cast<UniformOp>(op))
     return isa<BlockArgument>(uniform.getSeed());
   if (auto contract = dyn_cast<ContractRowsOp>(op))

@@ -38,6 +38,7 @@ struct KernelStep {
   bool usesEdges = true;        // false: the graph arrays may be null
   std::vector<uint32_t> inputs; // value ids, in the order of GsKernelCall
   std::vector<uint32_t> outputs;
+  int64_t rowWork = 1;               // of a row without edges; an edge is 1
   int64_t scratchBytes = 0;          // per thread
   int64_t scratchBytesPerDegree = 0; // times maxDegree, per thread
   int64_t gatheredBytes = 0; // that an edge reads of rows that lie anywhere

@@ -151,6 +151,7 @@ void write(Writer &out, const KernelStep &step) {
   out.u8(step.usesEdges);
   out.ids(step.inputs);
   out.ids(step.outputs);
+  out.i64(step.rowWork);
   out.i64(step.scratchBytes);
   out.i64(step.scratchBytesPerDegree);
   out.i64(step.gatheredBytes);
@@ -167,6 +168,7 @@ KernelStep readKernel(Reader &in) {
   step.usesEdges = in.boolean();
   step.inputs = in.ids();
   step.outputs = in.ids();
+  step.rowWork = in.i64();
   step.scratchBytes = in.i64();
   step.scratchBytesPerDegree = in.i64();
   step.gatheredBytes = in.i64();

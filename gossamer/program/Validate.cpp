@@ -83,6 +83,7 @@ constexpr int64_t kMaxRowElements = int64_t(1) << 40;
 constexpr int64_t kMaxScratchBytes = int64_t(1) << 40;
 constexpr int64_t kMaxPhases = int64_t(1) << 20;
 constexpr int64_t kMaxGatheredBytes = int64_t(1) << 50;
+constexpr int64_t kMaxRowWork = int64_t(1) << 20;
 
 template <typename... Parts> Error malformed(const Parts &...parts) {
   return makeError(ErrorCode::Corrupt, "malformed program: ", parts...);
@@ -187,6 +188,9 @@ private:
         step.partialBytes > kMaxScratchBytes)
       return malformed("kernel ", step.symbol, " computes pieces of rows in ",
                        step.phases, " phases of ", step.partialBytes, " bytes");
+    if (step.rowWork < 1 || step.rowWork > kMaxRowWork)
+      return malformed("kernel ", step.symbol, " has rows of work ",
+                       step.rowWork);
     RowSet end = step.visitBy == VisitBy::Dst ? RowSet::Dst : RowSet::Src;
     if (step.usesEdges && step.rows != end && step.rows != RowSet::Node)
       return malformed("kernel ", step.symbol, " visits ",

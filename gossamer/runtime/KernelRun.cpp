@@ -224,9 +224,10 @@ Status runKernel(const KernelRun &run, ParallelFor &parallel,
   const Schedule &schedule = run.schedule;
   int64_t rows = rowCount(step.rows, run.graph);
   const void *offsets = run.graph.edges(step.visitBy).offsets.data;
-  Partition partition = step.usesEdges
-                            ? Partition::ofEdges(offsets, run.wideIndex, rows)
-                            : Partition::ofRows(rows);
+  Partition partition =
+      step.usesEdges
+          ? Partition::ofEdges(offsets, run.wideIndex, rows, step.rowWork)
+          : Partition::ofRows(rows, step.rowWork);
   Totals totals(run, partition.chunks(), pool);
   if (!totals.ok())
     return noMemoryForParts(totals.bytes());

@@ -14,25 +14,27 @@ constexpr int64_t kMaxChunks = 512;
 } // namespace
 
 Partition::Partition(const void *rowOffsets, bool wideOffsets, int64_t numRows,
-                     int64_t totalWork)
-    : offsets(rowOffsets), wide(wideOffsets), rows(numRows), work(totalWork),
-      count(std::clamp((totalWork + kWorkPerChunk - 1) / kWorkPerChunk,
+                     int64_t workOfRow)
+    : offsets(rowOffsets), wide(wideOffsets), rows(numRows), rowWork(workOfRow),
+      work(workBefore(numRows)),
+      count(std::clamp((work + kWorkPerChunk - 1) / kWorkPerChunk,
                        int64_t(numRows > 0), kMaxChunks)) {}
 
-Partition Partition::ofRows(int64_t rows) {
-  return Partition(nullptr, false, rows, rows);
+Partition Partition::ofRows(int64_t rows, int64_t rowWork) {
+  return Partition(nullptr, false, rows, rowWork);
 }
 
-Partition Partition::ofEdges(const void *offsets, bool wide, int64_t rows) {
-  Partition partition(offsets, wide, rows, 0);
-  return Partition(offsets, wide, rows, partition.workBefore(rows));
+Partition Partition::ofEdges(const void *offsets, bool wide, int64_t rows,
+                             int64_t rowWork) {
+  return Partition(offsets, wide, rows, rowWork);
 }
 
 int64_t Partition::workBefore(int64_t row) const {
+  int64_t ofRows = row * rowWork;
   if (!offsets || row == 0)
-    return row;
-  return row + (wide ? static_cast<const int64_t *>(offsets)[row]
-                     : static_cast<const int32_t *>(offsets)[row]);
+    return ofRows;
+  return ofRows + (wide ? static_cast<const int64_t *>(offsets)[row]
+                        : static_cast<const int32_t *>(offsets)[row]);
 }
 
 int64_t Partition::border(int64_t chunk) const {

@@ -14,7 +14,7 @@ from enum import IntEnum
 import torch
 
 ABI_VERSION = 3
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 class DType(IntEnum):
@@ -59,6 +59,7 @@ class Kernel:
     by_source: bool = False
     uses_edges: bool = True
     graph: int = 0
+    row_work: int = 1
     scratch_bytes: int = 0
     scratch_bytes_per_degree: int = 0
     gathered_bytes: int = 0
@@ -138,7 +139,8 @@ def _step(step: Kernel | Gemm | View) -> bytes:
         + _ids(step.inputs)
         + _ids(step.outputs)
         + struct.pack(
-            "<5q",
+            "<6q",
+            step.row_work,
             step.scratch_bytes,
             step.scratch_bytes_per_degree,
             step.gathered_bytes,

@@ -31,6 +31,8 @@ OPTIONAL = (
     "commute-max",
     "factor-from-sum",
     "sink-behind-gather",
+    "place-products",
+    "product-sizes",
     "save",
 )
 """What `gossamer/passes/Pipeline.h` lets a compilation leave out."""

@@ -7,17 +7,17 @@
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 
-// One kernel, by source, and the products.
+// One kernel, by source, in it the product; and the gradient of the weight.
 // CHECK-LABEL: func @gcn
 // CHECK: %[[B:.*]] = mp.sum_rows
-// CHECK: %[[K:.*]] = mp.kernel over #mp.rows<0, node> by src
+// CHECK: %[[K:.*]]:2 = mp.kernel over #mp.rows<0, node> by src
 // CHECK: mp.gather dst
 // CHECK: mp.reduce sum src
+// CHECK: mp.linear
 // CHECK: }
 // CHECK-NOT: mp.kernel
-// CHECK: %[[X:.*]] = mp.linear %[[K]]
-// CHECK: %[[W:.*]] = mp.contract_rows %{{.*}}, %[[K]]
-// CHECK: return %[[X]], %[[W]], %[[B]]
+// CHECK: %[[W:.*]] = mp.contract_rows %{{.*}}, %[[K]]#0
+// CHECK: return %[[K]]#1, %[[W]], %[[B]]
 // Nothing is saved.
 // FORWARD-LABEL: func @gcn
 // FORWARD-SAME: -> tensor<?x16xf32, #mp.rows<0, node>> {
@@ -40,14 +40,14 @@ func.func @gcn(%x: tensor<?x64xf32, #node>, %w: tensor<64x16xf32>, %b: tensor<16
 // inside: all outputs are rows of nodes.
 // CHECK-LABEL: func @gat
 // CHECK-COUNT-1: mp.kernel over #mp.rows<0, node> by dst {{.*}} -> (tensor<?x1xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>)
-// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}} -> (tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>, tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>)
+// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}} -> (tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>, tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>, tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>)
 // CHECK: mp.yield
 // CHECK-NOT: mp.gather
 // CHECK: return
 // Saved: two products, and the maximum and the sum of each softmax.
 // FORWARD-LABEL: func @gat
 // FORWARD-SAME: -> (tensor<?x16xf32, #mp.rows<0, node>>, tensor<?x16xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>)
-// FORWARD: mp.kernel
+// FORWARD-COUNT-2: mp.kernel
 // FORWARD-NOT: mp.kernel
 // FORWARD: return
 func.func @gat(%x: tensor<?x64xf32, #node>, %w: tensor<64x16xf32>, %a: tensor<32x1xf32>) -> tensor<?x16xf32, #node> {

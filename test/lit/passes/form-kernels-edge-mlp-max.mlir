@@ -1,15 +1,17 @@
 // RUN: gossamer-opt %s --mp-pipeline | FileCheck %s
 
 // max of relu(W [x_v, x_u - x_v] + b) and then a second product, which a maximum
-// does not let out: the first moves to the nodes, the second stays on edges. W x is
-// the same rows for both ends.
+// does not let out: the first moves to the nodes, the second stays on edges. The
+// part of the row itself is multiplied where the row is visited.
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 
 // CHECK-LABEL: func @edge_mlp_max
-// CHECK-COUNT-2: mp.linear {{.*}} -> tensor<?x8xf32, #mp.rows<0, node>>
-// CHECK-NOT: mp.linear
 // CHECK: mp.kernel over #mp.rows<0, node> by dst
+// CHECK: mp.linear {{.*}} -> tensor<?x8xf32, #mp.rows<0, node>>
+// CHECK: mp.kernel over #mp.rows<0, node> by dst
+// CHECK: mp.linear {{.*}} -> tensor<?x8xf32, #mp.rows<0, node>>
+// CHECK-NOT: mp.linear
 // CHECK: mp.linear {{.*}} -> tensor<?x6xf32, #mp.rows<0, edge>>
 // CHECK-NEXT: mp.reduce max dst
 // CHECK-NOT: mp.kernel

@@ -7,8 +7,10 @@
 #edge = #mp.rows<0, edge>
 
 // CHECK-LABEL: func @egnn
-// CHECK-COUNT-2: mp.linear {{.*}} -> tensor<?x32xf32, #mp.rows<0, node>>
+// CHECK: mp.kernel over #mp.rows<0, node> by dst
+// CHECK-NEXT: mp.linear {{.*}} -> tensor<?x32xf32, #mp.rows<0, node>>
 // CHECK: %[[K:.*]]:2 = mp.kernel over #mp.rows<0, node> by dst
+// CHECK: mp.linear {{.*}} -> tensor<?x32xf32, #mp.rows<0, node>>
 // CHECK: mp.linear {{.*}} -> tensor<?x32xf32, #mp.rows<0, edge>>
 // CHECK: %[[M:.*]] = arith.maximumf
 // CHECK: mp.linear %[[M]], {{.*}} -> tensor<?x1xf32, #mp.rows<0, edge>>

@@ -2,16 +2,19 @@
 
 // Attention as in DGL's tutorial: a product with the concatenation of both rows
 // per edge, softmax over the mailbox, and the scores left on the edges. The
-// scores are two products per node, and one kernel does the rest.
+// scores are two products per node, in the kernel that makes their input, and one
+// kernel does the rest.
 
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 #box = #mp.rows<0, mailbox>
 
 // CHECK-LABEL: func @gat
-// CHECK: %[[Z:.*]] = mp.linear {{.*}} -> tensor<?x16xf32, #mp.rows<0, node>>
+// CHECK: %[[Z:.*]]:3 = mp.kernel over #mp.rows<0, node> by dst
+// CHECK: mp.linear {{.*}} -> tensor<?x16xf32, #mp.rows<0, node>>
 // CHECK-COUNT-2: mp.linear {{.*}} -> tensor<?x1xf32, #mp.rows<0, node>>
 // CHECK: %[[K:.*]]:2 = mp.kernel over #mp.rows<0, node> by dst
+// CHECK-NOT: mp.linear
 // CHECK: mp.reduce max dst
 // CHECK: math.exp
 // CHECK: mp.reduce sum dst {{.*}} -> tensor<?x1xf32, #mp.rows<0, node>>

@@ -1,8 +1,8 @@
 // RUN: gossamer-opt %s --mp-pipeline | FileCheck %s
 
 // Graph convolution, with the norm as a second message field and read again in
-// the reducer: a product on nodes and one kernel, with no table of messages and
-// none of scaled rows.
+// the reducer: one kernel for the product and one for the sum, with no table of
+// messages. Scaled rows are all that is stored.
 
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
@@ -10,10 +10,12 @@
 
 // CHECK-LABEL: func @gcn
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<?x64xf32{{.*}}, %[[C:[a-z0-9]+]]: tensor<?x1xf32{{.*}}, %[[W:[a-z0-9]+]]: tensor<64x16xf32>, %[[B:[a-z0-9]+]]: tensor<16xf32>)
-// CHECK-NEXT: %[[H:.*]] = mp.linear %[[X]], %[[W]] : tensor<?x64xf32, #mp.rows<0, node>>
-// CHECK-NEXT: mp.kernel over #mp.rows<0, node> by dst (
+// CHECK-NEXT: %[[H:.*]] = mp.kernel over #mp.rows<0, node> by dst ({{.*}} = %[[X]], {{.*}} = %[[W]], {{.*}} = %[[C]])
+// CHECK-NEXT: mp.linear {{.*}} in_kernel
+// CHECK: arith.mulf
+// CHECK: mp.yield
+// CHECK: mp.kernel over #mp.rows<0, node> by dst ({{.*}} = %[[H]]
 // CHECK-DAG: mp.gather src %{{.*}} : tensor<?x16xf32
-// CHECK-DAG: mp.gather src %{{.*}} : tensor<?x1xf32
 // CHECK: mp.reduce sum dst
 // CHECK: mp.fill_isolated dst
 // CHECK: mp.yield

@@ -37,6 +37,7 @@ Program fullProgram() {
       sumRowsStep(3, 7),         contractRowsStep(0, 3, 8),
       padRowsStep(4, 9)};
   p.steps[3].kernel.graph = 1;
+  p.steps[3].kernel.rowWork = 7;
   p.steps[3].kernel.scratchBytes = 1 << 20;
   p.steps[3].kernel.scratchBytesPerDegree = 12;
   p.steps[3].kernel.gatheredBytes = 256;
@@ -83,6 +84,7 @@ TEST(Serialize, RoundTripKeepsEveryField) {
   EXPECT_EQ(copy.values[5].dtype, DType::Bool);
   EXPECT_EQ(copy.steps[0].view.strides, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(copy.steps[3].kernel.symbol, "k");
+  EXPECT_EQ(copy.steps[3].kernel.rowWork, 7);
   EXPECT_EQ(copy.steps[3].kernel.scratchBytesPerDegree, 12);
   EXPECT_EQ(copy.steps[3].kernel.gatheredBytes, 256);
   EXPECT_EQ(copy.steps[3].kernel.phases, 3);

@@ -78,6 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
                  [](Program &p) { p.steps[3].kernel.gatheredBytes = -1; }},
         Breakage{"pieces", "pieces of rows in -1 phases",
                  [](Program &p) { p.steps[3].kernel.phases = -1; }},
+        Breakage{"row_work", "rows of work 0",
+                 [](Program &p) { p.steps[3].kernel.rowWork = 0; }},
         Breakage{"visit_direction", "visits destination nodes by the edges of",
                  [](Program &p) { p.steps[3].kernel.visitBy = VisitBy::Src; }},
         Breakage{"kernel_output_rows", "writes a table of source nodes",

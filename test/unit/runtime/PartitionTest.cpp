@@ -38,6 +38,16 @@ TEST(Partition, RowsOfEqualCost) {
   }
 }
 
+TEST(Partition, FewRowsOfMuchWorkAreManyChunks) {
+  Partition partition = Partition::ofRows(1000, 4096);
+  EXPECT_EQ(partition.chunks(), 512);
+  EXPECT_LE(heaviest(partition, 1000, {}), 2);
+  std::vector<int32_t> offsets = {0, 0, 2000, 2000};
+  Partition edges = Partition::ofEdges(offsets.data(), false, 3, 2000);
+  EXPECT_EQ(edges.chunks(), 2);
+  EXPECT_EQ(edges.border(1), 2);
+}
+
 TEST(Partition, SmallGraphsAreOneChunk) {
   std::vector<int32_t> offsets = {0, 2, 2, 5, 9};
   Partition partition = Partition::ofEdges(offsets.data(), false, 4);

@@ -1,0 +1,34 @@
+// RUN: gossamer-opt %s --mp-place-products | FileCheck %s --check-prefixes=CHECK,SIZE
+// RUN: gossamer-opt %s --mp-place-products=by-size=false | FileCheck %s --check-prefixes=CHECK,ALL
+// RUN: gossamer-opt %s --mp-place-products --remarks-filter=mp -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+
+// A weight that stays in the cache: a kernel multiplies the rows it visits.
+// CHECK-LABEL: func @small_weight
+// CHECK: mp.linear %{{.*}}, %{{.*}} in_kernel : tensor<?x64xf32
+func.func @small_weight(%x: tensor<?x64xf32, #node>, %w: tensor<64x64xf32>) -> tensor<?x64xf32, #node> {
+  // REMARK: [[@LINE+1]]:{{.*}} place-products {{.*}}multiplied inside a kernel
+  %y = mp.linear %x, %w : tensor<?x64xf32, #node>, tensor<64x64xf32> -> tensor<?x64xf32, #node>
+  return %y : tensor<?x64xf32, #node>
+}
+
+// One that does not is left to the library, unless sizes do not matter.
+// CHECK-LABEL: func @large_weight
+// SIZE: mp.linear %{{[^ ]*}}, %{{[^ ]*}} : tensor<?x1024xf32
+// ALL: mp.linear %{{.*}} in_kernel : tensor<?x1024xf32
+func.func @large_weight(%x: tensor<?x1024xf32, #node>, %w: tensor<1024x512xf32>) -> tensor<?x512xf32, #node> {
+  // REMARK: [[@LINE+1]]:{{.*}} place-products {{.*}}left to the library
+  %y = mp.linear %x, %w : tensor<?x1024xf32, #node>, tensor<1024x512xf32> -> tensor<?x512xf32, #node>
+  return %y : tensor<?x512xf32, #node>
+}
+
+// On edges a product is in a kernel anyway; of parameters it is in none.
+// CHECK-LABEL: func @not_on_nodes
+// CHECK-NOT: in_kernel
+func.func @not_on_nodes(%x: tensor<?x4xf32, #edge>, %w: tensor<4x4xf32>) -> (tensor<?x4xf32, #edge>, tensor<4x4xf32>) {
+  %y = mp.linear %x, %w : tensor<?x4xf32, #edge>, tensor<4x4xf32> -> tensor<?x4xf32, #edge>
+  %v = mp.linear %w, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %y, %v : tensor<?x4xf32, #edge>, tensor<4x4xf32>
+}

@@ -212,7 +212,8 @@ def Mp_ContractRowsOp : Mp_Op<"contract_rows", [Pure]> {
     The gradient of the weight of a linear op, transposed input times gradient:
     `result[k, o] = sum_{r...} left[r..., k] * right[r..., o]`, where `r...` are
     the rows and all feature axes but the last one. The sum of bf16 and f16 is
-    f32.
+    f32. Over rows of nodes it is a step of its own, or `in_kernel` added up by
+    a kernel that computes one of the tables; place-products decides.
 
     ```mlir
     %w = mp.contract_rows %x, %g
@@ -220,10 +221,11 @@ def Mp_ContractRowsOp : Mp_Op<"contract_rows", [Pure]> {
      -> tensor<64x16xf32>
     ```
   }];
-  let arguments = (ins Mp_Table:$left, Mp_Table:$right);
+  let arguments = (ins Mp_Table:$left, Mp_Table:$right, UnitAttr:$in_kernel);
   let results = (outs Mp_Table:$result);
   let assemblyFormat = [{
-    $left `,` $right attr-dict `:` type($left) `,` type($right) `->` type($result)
+    $left `,` $right (`in_kernel` $in_kernel^)? attr-dict `:`
+    type($left) `,` type($right) `->` type($result)
   }];
   let hasVerifier = 1;
 }

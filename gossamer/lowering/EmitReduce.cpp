@@ -216,8 +216,9 @@ void StageEmitter::emitOnce(const Stage &stage) {
     return emitLinear(stage, nullptr);
   case Stage::Kind::SumRows:
     return emitSumRows(stage);
-  case Stage::Kind::Reduce:
   case Stage::Kind::Outer:
+    return emitOuter(stage, nullptr);
+  case Stage::Kind::Reduce:
     break;
   }
   llvm_unreachable("runs over edges");
@@ -228,8 +229,6 @@ void StageEmitter::emitOverEdges(const Stage &stage, const EdgeRange &range) {
     return emitReduce(stage, range);
   if (stage.kind == Stage::Kind::Linear)
     return emitLinearOverEdges(stage, range);
-  if (stage.kind == Stage::Kind::Outer)
-    return emitOuter(stage, range);
   int64_t edges = edgesPerVector(stage);
   if (edges > 1)
     return emitPackedMap(stage, range, edges);
@@ -237,6 +236,8 @@ void StageEmitter::emitOverEdges(const Stage &stage, const EdgeRange &range) {
     EdgeCursor cursor{position, {}, {}};
     if (stage.kind == Stage::Kind::Contract)
       emitContract(stage, &cursor);
+    else if (stage.kind == Stage::Kind::Outer)
+      emitOuter(stage, &cursor);
     else
       emitMap(stage.expr, stage.places.front(), &cursor);
     return Carried();

@@ -79,7 +79,7 @@ private:
   mlir::Value startOfRow(mp::ReduceKind kind, mlir::Type type);
 
   void emitSumRows(const Stage &stage);
-  void emitOuter(const Stage &stage, const EdgeRange &range);
+  void emitOuter(const Stage &stage, EdgeCursor *cursor);
   void emitOuterProduct(const Total &total, mlir::Value edges);
   void addOuterTile(const Total &total, mlir::Value edges, const Tile &tile);
 

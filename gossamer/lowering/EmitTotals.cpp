@@ -5,9 +5,9 @@
 //
 //   for run: { for row: { ...; sum += value }; table += sum; sum = 0 }
 //
-// An outer product of one edge would touch all of its table. So factors wait in
-// scratch, and kWaitingPairs of them become one product of small matrices, tile
-// by tile in registers:
+// An outer product of one edge or row would touch all of its table. So factors
+// wait in scratch, and kWaitingPairs of them become one product of small
+// matrices, tile by tile in registers:
 //
 //   for edge: { left[n] = l; right[n] = r; n += 1;
 //               if full: { table += transpose(left) * right; n = 0 } }
@@ -103,28 +103,23 @@ void StageEmitter::emitAddRun(const Total &total) {
 // Outer products
 //===----------------------------------------------------------------------===//
 
-void StageEmitter::emitOuter(const Stage &stage, const EdgeRange &range) {
+/// Of one edge, or of the row.
+void StageEmitter::emitOuter(const Stage &stage, EdgeCursor *cursor) {
   const Total &total = plan.totals[stage.total];
-  emitFor(b, range.first, range.last, 1, {}, [&](Value position, ValueRange) {
-    EdgeCursor cursor{position, {}, {}};
-    Value counter = frame.rowOf(total.waiting, nullptr);
-    frame.waiting = frame.load(counter, total.waiting.element, 1);
-    emitMap(stage.expr, total.left, &cursor);
-    emitMap(stage.right, total.right, &cursor);
-    Value count = arith::AddIOp::create(b, frame.waiting, constant(b, 1));
-    Value most = constant(b, total.maxWaiting);
-    Value full =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, most);
-    auto branch = scf::IfOp::create(b, full, /*withElseRegion=*/false);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.thenBlock());
-      emitOuterProduct(total, most);
-    }
-    frame.store(arith::SelectOp::create(b, full, constant(b, 0), count),
-                counter);
-    return Carried();
-  });
+  Value counter = frame.rowOf(total.waiting, nullptr);
+  frame.waiting = frame.load(counter, total.waiting.element, 1);
+  emitMap(stage.expr, total.left, cursor);
+  emitMap(stage.right, total.right, cursor);
+  Value count = arith::AddIOp::create(b, frame.waiting, constant(b, 1));
+  Value most = constant(b, total.maxWaiting);
+  Value full = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, most);
+  auto branch = scf::IfOp::create(b, full, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitOuterProduct(total, most);
+  }
+  frame.store(arith::SelectOp::create(b, full, constant(b, 0), count), counter);
 }
 
 void StageEmitter::emitAddWaiting(const Total &total) {
@@ -138,7 +133,7 @@ void StageEmitter::emitAddWaiting(const Total &total) {
   emitOuterProduct(total, edges);
 }
 
-/// Adds the outer products of the first `edges` edges that wait.
+/// Adds the outer products of the first `edges` edges or rows that wait.
 void StageEmitter::emitOuterProduct(const Total &total, Value edges) {
   int64_t width = total.table.width / total.depth;
   int64_t lanes = fullLanes(total.table, options);

@@ -12,8 +12,8 @@
 //
 // Totals, sums over all rows, are added to tables that the caller clears. Rows
 // are first summed in runs of kRowsPerRun. The factors of outer products wait
-// in scratch until kWaitingPairs of them, of edges of any rows, are one product
-// of two small matrices.
+// in scratch until kWaitingPairs of them, of any rows or their edges, are one
+// product of two small matrices.
 #ifndef GOSSAMER_LOWERING_PLAN_H
 #define GOSSAMER_LOWERING_PLAN_H
 
@@ -34,7 +34,8 @@ struct Place {
     Slot,        // scratch, one row, or each row of the block
     RowBuffer,   // scratch, for each edge of the row
     BlockBuffer, // scratch, for each edge of the block
-    Waiting,     // scratch, for each edge that waits for its outer product
+    Waiting,     // scratch, for each edge or row that waits for its outer
+                 // product
   };
   Kind kind = Kind::Slot;
   Level level = Level::Shared;
@@ -77,9 +78,9 @@ struct Total {
   bool isOuter = false;
   Place table;
   Place run;         // sum: of the current run of rows
-  Place left, right; // outer product: factors of the edges that wait
-  Place waiting;     // outer product: how many edges do
-  int64_t pairs = 1; // outer products per edge
+  Place left, right; // outer product: factors of the edges or rows that wait
+  Place waiting;     // outer product: how many do
+  int64_t pairs = 1; // outer products per edge or row
   int64_t depth = 1; // elements of a left factor
   int64_t maxWaiting = 1;
 };

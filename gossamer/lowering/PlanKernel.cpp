@@ -55,6 +55,7 @@ private:
                        bool store);
   LogicalResult addConcat(mp::ConcatOp concat);
   LogicalResult addContract(mp::ReduceAxisOp reduce);
+  void addRowWork(int64_t multiplications);
   LogicalResult addLinear(mp::LinearOp linear);
   LogicalResult addSumRows(mp::SumRowsOp sum);
   LogicalResult addOuter(mp::ContractRowsOp contract);
@@ -324,6 +325,12 @@ LogicalResult Planner::addContract(mp::ReduceAxisOp reduce) {
   return success();
 }
 
+/// Of a product that a row takes part in.
+void Planner::addRowWork(int64_t multiplications) {
+  plan.rowWork =
+      std::min(kMaxRowWork, plan.rowWork + multiplications / kProductsPerWork);
+}
+
 LogicalResult Planner::addLinear(mp::LinearOp linear) {
   Stage stage(linear.getLoc());
   stage.kind = Stage::Kind::Linear;
@@ -334,9 +341,7 @@ LogicalResult Planner::addLinear(mp::LinearOp linear) {
   stage.depth = mp::featureShape(linear.getWeight().getType()).front();
   stage.lead = mp::featureSize(linear.getInput().getType()) / stage.depth;
   if (stage.level == Level::Row)
-    plan.rowWork = std::min(
-        kMaxRowWork, plan.rowWork + stage.depth * stage.places.front().width /
-                                        kProductsPerWork);
+    addRowWork(stage.depth * stage.places.front().width);
   push(std::move(stage), residency.phaseOf(linear.getResult()));
   return success();
 }
@@ -362,9 +367,12 @@ LogicalResult Planner::addOuter(mp::ContractRowsOp contract) {
       failed(build(ofRight, contract.getRight())))
     return failure();
   stage.kind = Stage::Kind::Outer;
-  stage.level = Level::Edge;
+  stage.level = levelOf(contract.getLeft());
   stage.right = std::move(ofRight.expr);
   stage.total = totalOf.at(contract);
+  if (stage.level == Level::Row)
+    addRowWork(mp::featureSize(contract.getLeft().getType()) *
+               mp::featureShape(contract.getType()).back());
   push(std::move(stage), residency.phaseOf(contract.getResult()));
   return success();
 }

@@ -19,7 +19,8 @@ bool gossamer::isTotal(Operation *op) {
   if (auto sum = dyn_cast_or_null<SumRowsOp>(op))
     return !isTable(sum.getRows());
   auto contract = dyn_cast_or_null<ContractRowsOp>(op);
-  return contract && onEdges(contract.getLeft().getType()) &&
+  return contract &&
+         (contract.getInKernel() || onEdges(contract.getLeft().getType())) &&
          !llvm::all_of(contract->getOperands(), isTable);
 }
 

@@ -43,9 +43,8 @@ struct PlannedKernel {
 };
 
 /// Sums over all rows that a kernel adds up: of rows that are no table, and
-/// outer products of rows of edges unless both are tables. Other products of
-/// rows of nodes are left to a GEMM: their tables are no larger than the
-/// function's own.
+/// outer products of rows of edges, or of nodes where place-products says so,
+/// unless both are tables. Others are left to a GEMM.
 bool isTotal(mlir::Operation *op);
 
 /// Ops that run as they are, between kernels: products of parameters, and those

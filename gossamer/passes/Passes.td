@@ -201,8 +201,8 @@ def StoreNarrow : Pass<"mp-store-narrow", "::mlir::func::FuncOp"> {
 def PlaceProducts : Pass<"mp-place-products", "::mlir::func::FuncOp"> {
   let summary = "decide which products on nodes a kernel computes";
   let description = [{
-    Marks mp.linear on rows of nodes `in_kernel` where a kernel is faster than a
-    product of whole tables. Exact.
+    Marks mp.linear and mp.contract_rows on rows of nodes `in_kernel` where a
+    kernel is faster than a product of whole tables. Exact.
     Example: test/lit/passes/place-products.mlir.
   }];
   let options = [

@@ -10,15 +10,21 @@
 // scores of attention, the next product) reads the block while it is in the
 // cache.
 //
+// Likewise a sum of outer products of two tables of rows, the gradient of a
+// weight: a kernel that computes one of the tables adds up its own rows, and
+// the table need not be for that.
+//
 // It pays for tall tables and weights that stay in the cache, by the sizes
 // below. Beyond them the library gains more by packing both factors than the
 // kernel does by saving two passes over memory.
 
-#include "gossamer/ir/MpDialect.h"
+#include "gossamer/passes/KernelPlan.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
+#include "gossamer/passes/StoredFormat.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 
 namespace gossamer {
 #define GEN_PASS_DEF_PLACEPRODUCTS
@@ -30,22 +36,35 @@ using namespace gossamer;
 using namespace gossamer::mp;
 
 /// The largest weight, in bytes, for which kernels are faster.
-static constexpr int64_t kMaxWeightBytes = int64_t(256) << 10;
+static constexpr int64_t kMaxWeightBytes = int64_t(1) << 20;
+/// The largest sum of outer products: a kernel adds to all of it every few
+/// rows, and each part of the rows has its own.
+static constexpr int64_t kMaxTotalBytes = int64_t(64) << 10;
 
-static bool isFloatOrDouble(Type type) { return type.isF32() || type.isF64(); }
-
-/// True for products that kernels can compute.
-static bool isOnNodes(LinearOp linear) {
-  Type type = linear.getType();
-  return rowsOf(type) && !onEdges(type) && featureSize(type) > 0 &&
-         featureSize(linear.getInput().getType()) > 0 &&
-         isFloatOrDouble(getElementTypeOrSelf(type));
+static int64_t bytesOf(Type table) {
+  return featureSize(table) *
+         (getElementTypeOrSelf(table).getIntOrFloatBitWidth() / 8);
 }
 
-static bool isSmallEnough(LinearOp linear) {
-  Type weight = linear.getWeight().getType();
-  int64_t bytes = getElementTypeOrSelf(weight).getIntOrFloatBitWidth() / 8;
-  return featureSize(weight) * bytes <= kMaxWeightBytes;
+/// True when `op` takes or makes tables of 16 bits: the library multiplies them
+/// as they are.
+static bool isNarrow(Operation *op) {
+  auto widens = [](Value operand) {
+    Operation *source = operand.getDefiningOp();
+    return isa_and_nonnull<arith::ExtFOp>(source) || storedFormat(source);
+  };
+  auto narrows = [](Operation *user) { return isa<arith::TruncFOp>(user); };
+  return storedFormat(op) || llvm::any_of(op->getOperands(), widens) ||
+         llvm::any_of(op->getUsers(), narrows);
+}
+
+/// True when kernels can compute a product with the rows `input` that gives
+/// `result`.
+static bool canBeInKernel(Value input, Type result) {
+  Type element = getElementTypeOrSelf(result);
+  return rowsOf(input) && !onEdges(input.getType()) &&
+         featureSize(input.getType()) > 0 && featureSize(result) > 0 &&
+         (element.isF32() || element.isF64());
 }
 
 namespace {
@@ -53,18 +72,36 @@ struct PlaceProducts : gossamer::impl::PlaceProductsBase<PlaceProducts> {
   using PlaceProductsBase::PlaceProductsBase;
 
   void runOnOperation() override {
-    getOperation().walk([&](LinearOp linear) {
-      if (!isOnNodes(linear))
-        return;
-      if (bySize && !isSmallEnough(linear)) {
-        remarkApplied(linear.getLoc(), "place-products",
-                      "left to the library: the weight is large");
-        return;
-      }
-      linear.setInKernel(true);
-      remarkApplied(linear.getLoc(), "place-products",
-                    "multiplied inside a kernel");
+    getOperation().walk([&](Operation *op) {
+      if (auto linear = dyn_cast<LinearOp>(op))
+        place(linear);
+      else if (auto contract = dyn_cast<ContractRowsOp>(op))
+        place(contract);
     });
+  }
+
+  void place(LinearOp linear) {
+    if (!canBeInKernel(linear.getInput(), linear.getType()) || isNarrow(linear))
+      return;
+    bool fits = bytesOf(linear.getWeight().getType()) <= kMaxWeightBytes;
+    linear.setInKernel(fits || !bySize);
+    remarkApplied(linear.getLoc(), "place-products",
+                  linear.getInKernel()
+                      ? "multiplied inside a kernel"
+                      : "left to the library: the weight is large");
+  }
+
+  /// Products before this one are placed: it is known which rows are tables.
+  void place(ContractRowsOp contract) {
+    if (!canBeInKernel(contract.getLeft(), contract.getType()) ||
+        isNarrow(contract) || llvm::all_of(contract->getOperands(), isTable))
+      return;
+    bool fits = bytesOf(contract.getType()) <= kMaxTotalBytes;
+    contract.setInKernel(fits || !bySize);
+    remarkApplied(contract.getLoc(), "place-products",
+                  contract.getInKernel()
+                      ? "added up inside a kernel"
+                      : "left to the library: the sum is large");
   }
 };
 } // namespace

@@ -6,7 +6,7 @@
 //   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
 // - the body of a kernel is elementwise arith and math, and the mp ops listed
 //   in isKernelOp; the weight of a product in a body is an input, as is the
-//   seed of random numbers; an outer product is on edges.
+//   seed of random numbers; an outer product is on edges or in_kernel.
 // A function that breaks this gets an error for each op that does.
 
 #include "gossamer/passes/KernelPlan.h"
@@ -30,7 +30,7 @@ static bool isKernelOp(Operation &op) {
   if (auto uniform = dyn_cast<UniformOp>(op))
     return isa<BlockArgument>(uniform.getSeed());
   if (auto contract = dyn_cast<ContractRowsOp>(op))
-    return onEdges(contract.getLeft().getType());
+    return contract.getInKernel() || onEdges(contract.getLeft().getType());
   return isa<GatherOp, ReduceOp, SumRowsOp, DegreeOp, IotaOp, FillOp,
              FillIsolatedOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp,
              ConcatOp, ReduceAxisOp, YieldOp>(op);

@@ -198,6 +198,11 @@ class Region:
         text = f"mp.linear {x.name}, {weight.name} : {x.type}, {weight.type} -> "
         return self._emit(text, x.rows, x.expected @ weight.expected, x.dtype)
 
+    def contract_rows(self, x: Value, y: Value) -> Value:
+        left, right = (v.expected.reshape(-1, v.features[-1]) for v in (x, y))
+        text = f"mp.contract_rows {x.name}, {y.name} : {x.type}, {y.type} -> "
+        return self._emit(text, None, left.T @ right, x.dtype)
+
     def unary(self, op: str, x: Value, function: Callable[[Tensor], Tensor]) -> Value:
         return self._emit(f"{op} {x.name} : ", x.rows, function(x.expected), x.dtype)
 

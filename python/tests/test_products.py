@@ -5,7 +5,7 @@ Where a product runs is a choice by its sizes; each way is forced here, on every
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -164,16 +164,58 @@ def test_same_bits_for_any_number_of_threads(
     program: Callable[[Region], list[Value]], without: list[str]
 ) -> None:
     r = Region(random_graph(nodes=9000, edges=20000))
-    results = program(r)
+    one, two = with_threads(r, program(r), without)
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def with_threads(
+    r: Region, results: Sequence[Value], without: list[str]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """What one thread computes, and what two do."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        single = r.run(*results, without=without)
+        one = r.run(*results, without=without)
         torch.set_num_threads(2)
-        double = r.run(*results, without=without)
+        return one, r.run(*results, without=without)
     finally:
         torch.set_num_threads(before)
-    assert all(torch.equal(one, two) for one, two in zip(single, double, strict=True))
+
+
+def gradients_of_weight(r: Region, *features: int, width: int) -> tuple[Value, Value]:
+    """A table times what is computed, and the other way round."""
+    x = r.input("node", *features)
+    computed = r.exp(r.mul(r.input("node", width), r.fill(0.1, r.input("node", width))))
+    return r.contract_rows(x, computed), r.contract_rows(computed, x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [0, 1, 3, 32, 65, 10000])
+def test_sums_of_outer_products(count: int, dtype: torch.dtype, without: list[str]) -> None:
+    r = Region(nodes(count), dtype)
+    r.check(*gradients_of_weight(r, 20, width=33), without=without)
+
+
+@pytest.mark.parametrize(
+    ("depth", "width"), [(1, 1), (1, 64), (7, 3), (64, 64), (100, 7), (128, 256)]
+)
+def test_sizes_of_outer_products(depth: int, width: int) -> None:
+    r = Region(nodes(70))
+    r.check(*gradients_of_weight(r, depth, width=width), without=["product-sizes"])
+
+
+def test_sums_of_neighbours_are_multiplied_and_added_up(without: list[str]) -> None:
+    """The backward of a convolution: gradients of the rows, and of the weight."""
+    r = Region(random_graph(nodes=300, edges=2000))
+    sums = r.reduce("sum", r.gather("dst", r.input("node", 24)), end="src")
+    rows = r.linear(sums, r.transpose(r.input(None, 10, 24), 1, 0))
+    r.check(rows, r.contract_rows(r.input("node", 10), sums), without=without)
+
+
+def test_outer_products_have_the_same_bits_for_any_number_of_threads(without: list[str]) -> None:
+    r = Region(nodes(20000))
+    one, two = with_threads(r, gradients_of_weight(r, 16, width=9), without)
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
 
 def test_the_report_says_where_a_product_runs() -> None:
@@ -186,6 +228,10 @@ def test_the_report_says_where_a_product_runs() -> None:
 
     assert remarks([]) == ["multiplied inside a kernel"]
     assert remarks(["place-products"]) == []
+    large = r.linear(r.input("node", 1024), r.input(None, 1024, 512))
+    ir = r.ir([large])
+    assert remarks([]) == ["left to the library: the weight is large"]
+    assert remarks(["product-sizes"]) == ["multiplied inside a kernel"]
 
 
 def test_one_kernel_and_one_table() -> None:

@@ -7,17 +7,17 @@
 #node = #mp.rows<0, node>
 #edge = #mp.rows<0, edge>
 
-// One kernel, by source, in it the product; and the gradient of the weight.
+// One kernel, by source, in it the product, and the gradient of the weight.
 // CHECK-LABEL: func @gcn
 // CHECK: %[[B:.*]] = mp.sum_rows
 // CHECK: %[[K:.*]]:2 = mp.kernel over #mp.rows<0, node> by src
 // CHECK: mp.gather dst
 // CHECK: mp.reduce sum src
 // CHECK: mp.linear
+// CHECK: mp.contract_rows
 // CHECK: }
 // CHECK-NOT: mp.kernel
-// CHECK: %[[W:.*]] = mp.contract_rows %{{.*}}, %[[K]]#0
-// CHECK: return %[[K]]#1, %[[W]], %[[B]]
+// CHECK: return %[[K]]#1, %[[K]]#0, %[[B]]
 // Nothing is saved.
 // FORWARD-LABEL: func @gcn
 // FORWARD-SAME: -> tensor<?x16xf32, #mp.rows<0, node>> {
@@ -37,10 +37,10 @@ func.func @gcn(%x: tensor<?x64xf32, #node>, %w: tensor<64x16xf32>, %b: tensor<16
 }
 
 // One kernel by destination and one by source. What they compute per edge stays
-// inside: all outputs are rows of nodes.
+// inside: all outputs are rows of nodes, and the gradients of weights.
 // CHECK-LABEL: func @gat
-// CHECK-COUNT-1: mp.kernel over #mp.rows<0, node> by dst {{.*}} -> (tensor<?x1xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>)
-// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}} -> (tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>, tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>, tensor<?x{{[0-9]+}}xf32, #mp.rows<0, node>>)
+// CHECK-COUNT-1: mp.kernel over #mp.rows<0, node> by dst {{.*}} -> (tensor<16x1xf32>, tensor<?x1xf32, #mp.rows<0, node>>, tensor<?x1xf32, #mp.rows<0, node>>)
+// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}} -> (tensor<16x1xf32>, tensor<64x16xf32>, tensor<?x64xf32, #mp.rows<0, node>>)
 // CHECK: mp.yield
 // CHECK-NOT: mp.gather
 // CHECK: return
@@ -74,7 +74,7 @@ func.func @gat(%x: tensor<?x64xf32, #node>, %w: tensor<64x16xf32>, %a: tensor<32
 // Which edge attained each maximum is saved; the messages are not computed
 // again, and what nodes add to all their messages needs no edges.
 // CHECK-LABEL: func @edgeconv
-// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}}i32{{.*}} -> tensor<?x16xf32, #mp.rows<0, node>>
+// CHECK: mp.kernel over #mp.rows<0, node> by src {{.*}}i32{{.*}} -> (tensor<64x16xf32>, tensor<?x64xf32, #mp.rows<0, node>>)
 // CHECK: mp.reduce sum src
 // CHECK: mp.yield
 // CHECK-NOT: mp.gather

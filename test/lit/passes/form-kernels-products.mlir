@@ -91,3 +91,24 @@ func.func @wide_from_narrow(%e: tensor<?x1xf32, #edge>, %w: tensor<1x8xf32>) -> 
   %y = arith.addf %l, %t : tensor<?x8xf32, #node>
   return %y : tensor<?x8xf32, #node>
 }
+
+// -----
+
+// The backward of a convolution is one kernel: sums of gradients are multiplied
+// and added up where they are computed, and never stored.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @backward
+// CHECK: %[[K:.*]]:2 = mp.kernel over #mp.rows<0, node> by src {{.*}} -> (tensor<4x8xf32>, tensor<?x4xf32, {{.*}}>)
+// CHECK: mp.reduce sum src
+// CHECK: mp.linear
+// CHECK: mp.contract_rows
+// CHECK-NOT: mp.kernel
+// CHECK: return %[[K]]#1, %[[K]]#0
+func.func @backward(%x: tensor<?x4xf32, #node>, %g: tensor<?x8xf32, #node>, %w: tensor<8x4xf32>) -> (tensor<?x4xf32, #node>, tensor<4x8xf32>) {
+  %m = mp.gather dst %g : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %s = mp.reduce sum src %m : tensor<?x8xf32, #edge> -> tensor<?x8xf32, #node>
+  %l = mp.linear %s, %w in_kernel : tensor<?x8xf32, #node>, tensor<8x4xf32> -> tensor<?x4xf32, #node>
+  %c = mp.contract_rows %x, %s in_kernel : tensor<?x4xf32, #node>, tensor<?x8xf32, #node> -> tensor<4x8xf32>
+  return %l, %c : tensor<?x4xf32, #node>, tensor<4x8xf32>
+}

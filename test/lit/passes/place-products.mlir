@@ -32,3 +32,21 @@ func.func @not_on_nodes(%x: tensor<?x4xf32, #edge>, %w: tensor<4x4xf32>) -> (ten
   %v = mp.linear %w, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %y, %v : tensor<?x4xf32, #edge>, tensor<4x4xf32>
 }
+
+// A sum of outer products is added up by the kernel that computes one of its
+// tables. Where both exist anyway, or the sum is large, the library multiplies.
+// CHECK-LABEL: func @gradients_of_weights
+// CHECK: mp.contract_rows %{{.*}}, %{{.*}} in_kernel : tensor<?x64xf32
+// CHECK: mp.contract_rows %{{[^ ]*}}, %{{[^ ]*}} : tensor<?x64xf32
+// SIZE: mp.contract_rows %{{[^ ]*}}, %{{[^ ]*}} : tensor<?x64xf32
+// ALL: mp.contract_rows %{{.*}} in_kernel : tensor<?x64xf32
+func.func @gradients_of_weights(%x: tensor<?x64xf32, #node>, %g: tensor<?x16xf32, #node>, %h: tensor<?x512xf32, #node>) -> (tensor<64x16xf32>, tensor<64x16xf32>, tensor<64x512xf32>) {
+  %e = math.exp %g : tensor<?x16xf32, #node>
+  %f = math.exp %h : tensor<?x512xf32, #node>
+  // REMARK: [[@LINE+1]]:{{.*}} place-products {{.*}}added up inside a kernel
+  %a = mp.contract_rows %x, %e : tensor<?x64xf32, #node>, tensor<?x16xf32, #node> -> tensor<64x16xf32>
+  %b = mp.contract_rows %x, %g : tensor<?x64xf32, #node>, tensor<?x16xf32, #node> -> tensor<64x16xf32>
+  // REMARK: [[@LINE+1]]:{{.*}} place-products {{.*}}left to the library: the sum is large
+  %c = mp.contract_rows %x, %f : tensor<?x64xf32, #node>, tensor<?x512xf32, #node> -> tensor<64x512xf32>
+  return %a, %b, %c : tensor<64x16xf32>, tensor<64x16xf32>, tensor<64x512xf32>
+}

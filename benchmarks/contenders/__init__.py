@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gossamer.compiler import OPTIONAL_PASSES
 from graphs import EdgeList
 from layers import LAYERS, Workload
 
@@ -101,21 +102,7 @@ CONTENDERS: dict[str, Contender] = {
     "gossamer": Contender("Gossamer", "ours", "gossamer"),
 }
 OURS = "gossamer"
-# Each optional pass left out in turn, to see what it brings; `gossamer/passes/Pipeline.h` has them.
-OPTIONAL_PASSES = (
-    "save",
-    "split-linear",
-    "split-sum",
-    "group-terms",
-    "hoist-before-gather",
-    "commute-linear",
-    "merge-linear",
-    "commute-max",
-    "factor-from-sum",
-    "sink-behind-gather",
-    "place-products",
-    "product-sizes",
-)
+# Each optional pass left out in turn, to see what it brings.
 ABLATIONS: dict[str, Contender] = {
     f"without-{name}": Contender(f"without {name}", "ours", "gossamer", without=name)
     for name in OPTIONAL_PASSES

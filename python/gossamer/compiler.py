@@ -27,6 +27,22 @@ from torch import Tensor
 from gossamer import disk_cache, native
 from gossamer.errors import CompileError
 
+OPTIONAL_PASSES = (
+    "split-linear",
+    "split-sum",
+    "group-terms",
+    "hoist-before-gather",
+    "commute-linear",
+    "merge-linear",
+    "commute-max",
+    "factor-from-sum",
+    "sink-behind-gather",
+    "place-products",
+    "product-sizes",
+    "save",
+)
+"""What `gossamer/passes/Pipeline.h` lets a compilation leave out."""
+
 _STAGES = {"captured": 3, "optimized": 4, "kernels": 5, "llvm": 6}
 _PROGRAM, _REMARKS, _BUFFERS, _ERROR_TEXT, _ERROR_FILE = 0, 1, 2, 7, 8
 
@@ -73,7 +89,7 @@ def compile_ir(
             "backward" for its gradients: arguments are the function's, what the forward saved, and
             a gradient for each floating point result.
         wrt: numbers of the arguments whose gradients the backward returns.
-        without: optional passes to leave out; `gossamer/passes/Pipeline.h` names them.
+        without: optional passes to leave out; of `OPTIONAL_PASSES`.
         wide_index: graph arrays hold int64 instead of int32.
         dump: keep the text of all stages; never answered from the cache.
         cache: look on the disk first, and keep the result there.

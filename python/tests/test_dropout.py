@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import gossamer as gs
+from programs.threads import threads
 
 pytestmark = pytest.mark.filterwarnings("ignore::gossamer.errors.RandomNumbersWarning")
 
@@ -227,16 +228,13 @@ def test_any_number_of_threads():
     layer = reducing(
         lambda edges: {"m": F.dropout(edges.src["h"], 0.5) * torch.rand_like(edges.dst["h"])}
     )
-    fast, before = compiled(layer), torch.get_num_threads()
+    fast = compiled(layer)
     results = []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
+    for count in (1, 2):
+        with threads(count):
             x = h.clone().requires_grad_()
             out = seeded(fast, g, x)
             results.append((out, *torch.autograd.grad(out.square().sum(), x)))
-    finally:
-        torch.set_num_threads(before)
     assert all(map(torch.equal, *results))
 
 

@@ -12,6 +12,7 @@ import torch
 
 import gossamer as gs
 from edge_weight_models import MODELS
+from programs.threads import threads
 
 GRAPHS = {
     "empty": ([], [], 0),
@@ -81,14 +82,10 @@ def test_nothing_per_edge_is_stored_and_threads_do_not_matter(name):
     g = _random_graph(3000, 20000)
     features = _features(g, torch.float32)
     fast = gs.compile(_make(name, torch.float32), fallback="error")
-    threads = torch.get_num_threads()
     found = []
-    try:
-        for count in (1, 2):
-            torch.set_num_threads(count)
+    for count in (1, 2):
+        with threads(count):
             found.append(_gradients(fast, g, features))
-    finally:
-        torch.set_num_threads(threads)
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
     buffers = gs.explain(fast).buffers
     assert "backward" in {b.entry for b in buffers}

@@ -12,6 +12,7 @@ import gossamer as gs
 from programs import ALL, MODELS, PAIRS, graphs, pair_id
 from programs.harness import COMPILES, Program, compiled, run
 from programs.library import gossamer_library
+from programs.threads import threads
 from programs.twins import copy_h, mail_sum, make_graph, once, signed
 from programs.watch import Operators, eager_engine, functions_called, user_functions
 
@@ -214,16 +215,12 @@ def test_equal_bits_from_run_to_run_and_for_any_number_of_threads(name):
     program = next(program for program in ALL if program.name == name)
     library = gossamer_library()
     model = compiled(program, library, 16, torch.float32)
-    before = torch.get_num_threads()
     # The first call is another program than later ones, which are one for the whole forward.
     run(program, HUB, library, feat=16, dtype=torch.float32, model=model)
     results = []
-    try:
-        for threads in (2, 2, 2, 1, 1):
-            torch.set_num_threads(threads)
+    for count in (2, 2, 2, 1, 1):
+        with threads(count):
             results.append(run(program, HUB, library, feat=16, dtype=torch.float32, model=model))
-    finally:
-        torch.set_num_threads(before)
     for result in results[1:]:
         for field, value in result.items():
             assert torch.equal(value, results[0][field]), field

@@ -11,6 +11,7 @@ import gossamer as gs
 from programs import ALL, PAIRS, pair_id
 from programs.harness import COMPILES, compiled, named_outputs
 from programs.library import gossamer_library
+from programs.threads import threads
 from programs.training import AttentionLayer
 
 pytest_plugins = ["programs.plugin"]
@@ -168,10 +169,8 @@ def test_a_saved_tensor_changed_in_place_is_torchs_error():
 def test_gradients_have_the_same_bits_for_any_number_of_threads():
     _, fast = _pair(width=16)
     g, x = _graph(2000, 30_000), _rows(16, 2000)
-    threads = torch.get_num_threads()
     found = []
     for count in (1, 2, 1):
-        torch.set_num_threads(count)
         h = x.clone().requires_grad_()
         weights = [fast.score.weight]
         g.ndata["h"] = h
@@ -180,9 +179,9 @@ def test_gradients_have_the_same_bits_for_any_number_of_threads():
             g.update_all(fast.__wrapped__.message, fast.__wrapped__.reduce)
             return g.ndata["o"]
 
-        out = gs.compile(layer, fallback="error")(g)
-        found.append(torch.autograd.grad(out.square().sum(), [h, *weights]))
-    torch.set_num_threads(threads)
+        with threads(count):
+            out = gs.compile(layer, fallback="error")(g)
+            found.append(torch.autograd.grad(out.square().sum(), [h, *weights]))
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 

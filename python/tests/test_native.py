@@ -17,6 +17,7 @@ from torch import Tensor
 import gossamer as gs
 from gossamer import native
 from program_bytes import Gemm, HandMade, Kernel, Rows, Value, View
+from programs.threads import threads
 
 WIDTH = 64
 
@@ -223,14 +224,10 @@ def test_same_bits_for_any_number_of_threads(ops, code):
     graph = random_graph(ops, 20000, 150000)
     inputs = random_inputs(graph)
     program = sum_then_linear(code).tensor()
-    threads = torch.get_num_threads()
     results = []
-    try:
-        for count in (1, 2, 4, 1):
-            torch.set_num_threads(count)
+    for count in (1, 2, 4, 1):
+        with threads(count):
             results.append(ops.run(program, graph.arrays, inputs, graph.sizes))
-    finally:
-        torch.set_num_threads(threads)
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gossamer import compiler
+from programs.threads import threads
 from regions import Graph, Region, Value
 from test_compiler import random_graph, star
 
@@ -172,14 +173,10 @@ def with_threads(
     r: Region, results: Sequence[Value], without: list[str]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """What one thread computes, and what two do."""
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
+    with threads(1):
         one = r.run(*results, without=without)
-        torch.set_num_threads(2)
+    with threads(2):
         return one, r.run(*results, without=without)
-    finally:
-        torch.set_num_threads(before)
 
 
 def gradients_of_weight(r: Region, *features: int, width: int) -> tuple[Value, Value]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
@@ -15,6 +13,7 @@ from programs.graphs import GraphCase
 from programs.harness import compiled, named_outputs
 from programs.library import gossamer_library
 from programs.measure import error
+from programs.threads import threads
 
 NAMES = (
     "gcn-GCN",
@@ -105,16 +104,6 @@ def test_rows_in_pieces(program):
     for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         for got, right in zip(_forced(program, PIECES, dtype), want, strict=True):
             assert error(got, right) <= bound
-
-
-@contextlib.contextmanager
-def threads(number):
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("program", PROGRAMS[:4], ids=lambda program: program.name)

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 import gossamer as gs
 from programs import graphs
 from programs.library import gossamer_library
+from programs.threads import threads
 
 BF16, F16, F64 = torch.bfloat16, torch.float16, torch.float64
 UNIT = {BF16: 2.0**-8, F16: 2.0**-11, F64: 1e-13, torch.float32: 2.0**-22}
@@ -248,14 +249,10 @@ def test_bits_do_not_depend_on_threads(name):
     case = graphs.POWER_LAW
     fast = _compiled(_model(name, BF16))
     _results(fast, _graph(case), *_rows(case, BF16, name))  # the next call is one program
-    threads = torch.get_num_threads()
     found = []
-    try:
-        for count in (1, 2):
-            torch.set_num_threads(count)
+    for count in (1, 2):
+        with threads(count):
             found.append(_results(fast, _graph(case), *_rows(case, BF16, name)))
-    finally:
-        torch.set_num_threads(threads)
     for one, two in zip(*found, strict=True):
         assert torch.equal(one, two)
 

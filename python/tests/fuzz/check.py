@@ -6,8 +6,7 @@ import importlib.util
 import itertools
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +24,7 @@ from gossamer.compiled import CompiledModule
 from programs.data import Rows, fill_parameters
 from programs.library import gossamer_library
 from programs.measure import EAGER_FACTOR, EAGER_SLACK, FLOAT32_BOUND, FLOAT64_BOUND, error
+from programs.threads import threads
 
 FLOAT64_GRADIENT_BOUND = 1e-10
 NOISE_FACTOR = 10.0
@@ -87,7 +87,7 @@ class _Check:
         self.trial, self.module = trial, module
         self.dtype = getattr(torch, trial.settings.dtype)
         self.noise: Results | None = None
-        with _threads(1):
+        with threads(1):
             self.reference = self.evaluate(self.model(torch.float64), torch.float64)
             single = self.dtype != torch.float64
             self.eager = self.evaluate(self.model(self.dtype), self.dtype) if single else None
@@ -116,10 +116,10 @@ class _Check:
         kinds = []
         for call in range(settings.calls):
             name = f"{label}, call {call}"
-            with _threads(1):
+            with threads(1):
                 found = self.evaluate(fast, self.dtype)
             kinds.append(self.compare(found, name))
-            with _threads(2), nullcontext() if call else _Regions():
+            with threads(2), nullcontext() if call else _Regions():
                 self.compare_bits(self.evaluate(fast, self.dtype), found, name)
         report = gs.explain(fast)
         if report.fallbacks:
@@ -129,7 +129,7 @@ class _Check:
     def compare_fallback(self, refusal: gs.errors.UnsupportedError) -> str:
         """What cannot be compiled runs eagerly, with equal results, and is reported."""
         fast = gs.compile(self.model(self.dtype))
-        with _threads(1), warnings.catch_warnings():
+        with threads(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", gs.errors.FallbackWarning)
             for call in range(self.trial.settings.calls):
                 found = self.evaluate(fast, self.dtype)
@@ -207,7 +207,7 @@ class _Check:
             self.noise = dict.fromkeys(self.reference, 0.0)
             model = self.model(torch.float64)
             for seed in NOISE_SEEDS:
-                with _threads(1), RoundingNoise(UNIT[self.dtype], seed):
+                with threads(1), RoundingNoise(UNIT[self.dtype], seed):
                     moved = self.evaluate(model, torch.float64)
                 for key, value in moved.items():
                     self.noise[key] = max(self.noise[key], error(value, self.reference[key]))
@@ -226,13 +226,3 @@ class _Regions(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -18,24 +18,9 @@ from fuzz.functions import (
     message,
     reduce,
 )
+from gossamer.compiler import OPTIONAL_PASSES
 from programs.data import Rows
 from programs.graphs import AnyCase
-
-OPTIONAL = (
-    "split-linear",
-    "split-sum",
-    "group-terms",
-    "hoist-before-gather",
-    "commute-linear",
-    "merge-linear",
-    "commute-max",
-    "factor-from-sum",
-    "sink-behind-gather",
-    "place-products",
-    "product-sizes",
-    "save",
-)
-"""What `gossamer/passes/Pipeline.h` lets a compilation leave out."""
 
 HEAD = """\
 import math
@@ -329,8 +314,8 @@ def numbered(trial: Trial, number: int) -> Trial:
         return trial
     calls = 2 if number % 3 == 0 else 1
     place, others = divmod(number // 4, 2)
-    one = OPTIONAL[place % len(OPTIONAL)]
-    left_out = tuple(name for name in OPTIONAL if name != one) if others else (one,)
+    one = OPTIONAL_PASSES[place % len(OPTIONAL_PASSES)]
+    left_out = tuple(name for name in OPTIONAL_PASSES if name != one) if others else (one,)
     without = (left_out,) if number % 4 == 0 else ()
     return replace(trial, settings=replace(settings, calls=calls, without=without))
 
@@ -344,5 +329,7 @@ def _settings(f: Forward, thorough: bool) -> Settings:
     dtype = f.choose(["float64", "float32"])
     numerics = f.choose(["fast", "fast", "fast", "strict"])
     if thorough:
-        return Settings(dtype, 2, numerics, (*((name,) for name in OPTIONAL), OPTIONAL), True)
+        return Settings(
+            dtype, 2, numerics, (*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES), True
+        )
     return Settings(dtype, numerics=numerics)

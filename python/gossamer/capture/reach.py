@@ -22,82 +22,36 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-import torch
-
 from gossamer.capture.class_facts import ClassFacts, class_facts
 from gossamer.capture.code_names import (
     ANY_NAME,
-    CONSTRUCTORS,
     CodeFacts,
     Use,
     Write,
     facts_of,
 )
 from gossamer.capture.purity import (
-    PURE_BUILTINS,
     REMEDY,
     impure_function,
     impure_module,
     is_library,
-    words,
 )
+from gossamer.capture.reach_classes import write_class, write_members
 from gossamer.capture.refusal import CannotSnapshot
+from gossamer.capture.scope import EVERY_NAME, Scope
 from gossamer.capture.tokens import (
     AGAIN,
-    CLASS,
     END,
     FUNCTION,
     HANDLERS,
     KINDS,
     LIBRARY,
-    METHOD_NAMES,
     MISSING,
     MODULE,
     Place,
 )
 
-_REPRESENTATION = frozenset(("__repr__", "__str__", "__format__"))
-_ATTRIBUTE_ACCESS = frozenset(("__getattr__", "__getattribute__"))
-_PRINTING = frozenset(("repr", "str", "format", "ascii"))
-_NEVER_READ = words(
-    "__module__ __doc__ __dict__ __weakref__ __annotations__ __slots__ __qualname__ "
-    "__firstlineno__ __match_args__ __dataclass_fields__ __dataclass_params__ "
-    "__abstractmethods__ __parameters__ __orig_bases__ __hash__ __static_attributes__ __del__ "
-    "__reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ __deepcopy__ "
-    "__class_getitem__ __annotate__ _abc_impl __annotations_cache__ __class_cell__ "
-    "__classcell__ __subclasshook__ __sizeof__ __dir__"
-)
 _CONTAINERS = (list, dict, set, bytearray)
-
-
-class Scope:
-    """Code that a walk reaches, and the names in it.
-
-    Attributes:
-        codes: the code objects.
-        escapes: some method lets go of its `self` other than by reading attributes.
-        names: all names that occur in `codes`.
-        inspects: some of `codes` may ask for the type or the text of a number.
-    """
-
-    __slots__ = ("codes", "escapes", "inspects", "names")
-
-    def __init__(self, codes: Iterable[CodeFacts] = (), escapes: bool = False) -> None:
-        """The scope of a walk that reached `codes`."""
-        self.codes = frozenset(codes)
-        self.escapes = escapes
-        self.names = frozenset().union(*[facts.names for facts in self.codes])
-        self.inspects = any(facts.inspects for facts in self.codes)
-
-
-class _EveryName:
-    """The set of all names."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-_EVERY_NAME = _EveryName()
 
 
 class Walk:
@@ -139,7 +93,7 @@ class Walk:
         self.reached: dict[CodeFacts, None] = {}
         self.escapes = False
         self.scope = scope
-        self.names = _EVERY_NAME if ANY_NAME in scope.names else scope.names
+        self.names = EVERY_NAME if ANY_NAME in scope.names else scope.names
         self.pinned = pinned
         self.newly_pinned: set[int | tuple] = set()
         self.traced = traced
@@ -317,7 +271,7 @@ class Walk:
                     write.line,
                 )
 
-    # --- modules, classes, instances ----------------------------------------------------------
+    # --- modules, attributes ------------------------------------------------------------------
 
     def module(self, module: types.ModuleType, use: Use, parent: Place | None, kind: str) -> None:
         """Writes what `use` reads of a Python module."""
@@ -372,7 +326,7 @@ class Walk:
 
     def _whole_module(self, module: types.ModuleType, use: Use, place: Place | None) -> None:
         library = is_library(module.__name__)
-        if self.names is _EVERY_NAME and not library:
+        if self.names is EVERY_NAME and not library:
             raise self.refuse(
                 f"reads attributes of the module `{module.__name__}` by computed names",
                 "name them in the code",
@@ -410,85 +364,11 @@ class Walk:
 
     def class_value(self, cls: type, constructs: bool) -> None:
         """Writes a class that code names; `constructs`: code may make instances of it."""
-        facts = class_facts(cls)
-        if facts.users:
-            if facts.kind == "refused" and not issubclass(cls, BaseException):
-                raise self.refuse(facts.refusal, REMEDY, None, cls.__name__)
-            if issubclass(cls, torch.autograd.Function):
-                raise self.refuse(
-                    f"`{facts.name}` has a hand-written derivative",
-                    "write it with torch operations",
-                    None,
-                    cls.__name__,
-                )
-        elif (reason := impure_module(cls.__module__)) is not None:
-            raise self.refuse(reason, REMEDY, None, cls.__name__)
-        elif cls.__module__ == "builtins" and not (
-            cls.__name__ in PURE_BUILTINS or issubclass(cls, BaseException) or cls is object
-        ):
-            raise self.refuse(f"uses `{cls.__name__}`", REMEDY, None, cls.__name__)
-        self.out += (CLASS, facts)
-        if facts.kind == "enum":
-            for name, member in cls._member_map_.items():
-                self.out.append(name)
-                self.value(member._value_, None, "attr", name)
-        if facts.users:
-            instances = constructs or self.scope.escapes
-            self.class_body(cls, facts, instances, instances)
-            meta = type(cls)
-            if class_facts(meta).users:
-                self.class_value(meta, False)
-        self.out.append(END)
+        write_class(self, cls, constructs)
 
     def class_body(self, cls: type, facts: ClassFacts, special: bool, constructs: bool) -> None:
-        """Writes the members of a user's class that reached code can use.
-
-        `special`: special methods and `forward` too; `constructs`: and constructors.
-        """
-        names = self.names
-        if not constructs:
-            constructs = "__class__" in self.scope.names or "type" in self.scope.names
-        mro = cls.__mro__
-        for position in facts.users:
-            base = mro[position]
-            if not self.enter((id(base), special, constructs), base, None, "class", ""):
-                continue
-            for name, member in vars(base).items():
-                if name in _NEVER_READ:
-                    continue
-                if name[:2] == "__" == name[-2:]:
-                    wanted = (
-                        constructs if name in CONSTRUCTORS else special and self._is_implicit(name)
-                    )
-                    wanted = wanted or name in _ATTRIBUTE_ACCESS or name in self.scope.names
-                else:
-                    wanted = name in names or (special and name in METHOD_NAMES)
-                if wanted:
-                    self.out.append(name)
-                    self._member(member, name)
-            self.out.append(END)
-
-    def _is_implicit(self, name: str) -> bool:
-        return name not in _REPRESENTATION or not _PRINTING.isdisjoint(self.scope.names)
-
-    def _member(self, member: Any, name: str) -> None:
-        kind = type(member)
-        if kind is types.FunctionType:
-            self.function(member, None, "member", name, True)
-        elif kind in (staticmethod, classmethod):
-            self.out.append(kind)
-            if type(member.__func__) is types.FunctionType:
-                self.function(member.__func__, None, "member", name, kind is classmethod)
-            else:
-                self.value(member.__func__, None, "member", name)
-        elif kind is property:
-            self.out.append(kind)
-            for accessor in (member.fget, member.fset, member.fdel):
-                self.value(accessor, None, "member", name)
-        elif kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
-            self.out.append(kind)
-        elif name[:2] != "__" or kind not in (str, tuple, dict, frozenset):
-            self.value(member, None, "member", name)
+        """Writes the members of a user's class that reached code can use."""
+        write_members(self, cls, facts, special, constructs)
 
     def attributes(self, variables: dict, place: Place | None) -> None:
         """Writes those attributes that reached code names."""

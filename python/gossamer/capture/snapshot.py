@@ -28,8 +28,9 @@ import torch
 from gossamer.capture import values  # noqa: F401  (fills the table of handlers)
 from gossamer.capture.code_names import facts_of
 from gossamer.capture.purity import is_torch_file
-from gossamer.capture.reach import Scope, Walk
+from gossamer.capture.reach import Walk
 from gossamer.capture.refusal import CannotSnapshot
+from gossamer.capture.scope import Scope
 from gossamer.capture.tokens import ROOT, Place
 from gossamer.capture.weak_identity import WeakIdentityCache
 

@@ -19,33 +19,37 @@ uint16_t toBF16(float value) {
   return uint16_t((isNaN ? bits | 0x400000u : rounded) >> 16);
 }
 
+/// `a` where `choose`, else `b`: without a branch, so that loops are vectors.
+uint32_t pick(bool choose, uint32_t a, uint32_t b) {
+  uint32_t mask = 0u - uint32_t(choose);
+  return (a & mask) | (b & ~mask);
+}
+
 /// The exponents of the two formats differ by 112. Infinities and NaN move up
 /// by as much again; denormals are numbers once an implicit one is subtracted.
 float fromF16(uint16_t bits) {
+  constexpr uint32_t bias = 112u << 23, one = 1u << 23;
   uint32_t magnitude = (bits & 0x7FFFu) << 13;
-  uint32_t exponent = magnitude & 0x0F800000u;
-  uint32_t shifted = magnitude + (112u << 23);
-  if (exponent == 0x0F800000u)
-    shifted += 112u << 23;
-  else if (exponent == 0)
-    shifted = std::bit_cast<uint32_t>(
-        std::bit_cast<float>(magnitude + (113u << 23)) - 0x1p-14f);
-  return std::bit_cast<float>(shifted | uint32_t(bits & 0x8000u) << 16);
+  float tiny = std::bit_cast<float>(magnitude + bias + one) - 0x1p-14f;
+  uint32_t normal = magnitude + bias;
+  uint32_t above = pick(magnitude >= 0x0F800000u, normal + bias, normal);
+  uint32_t size = pick(magnitude < one, std::bit_cast<uint32_t>(tiny), above);
+  return std::bit_cast<float>(size | uint32_t(bits & 0x8000u) << 16);
 }
 
-/// Below 2^-14 an addition rounds at the last bit of a denormal.
+/// Below 2^-14 an addition rounds at the last bit of a denormal; from halfway
+/// between the largest number and 2^16 on, it is infinity.
 uint16_t toF16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
-  uint32_t magnitude = bits & ~kSign, half;
-  if (magnitude > 0x7F800000u)
-    half = 0x7E00u;
-  else if (magnitude >= 0x477FF000u) // rounds to 2^16, or is beyond
-    half = 0x7C00u;
-  else if (magnitude < 0x38800000u)
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
-           std::bit_cast<uint32_t>(0.5f);
-  else
-    half = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+  uint32_t magnitude = bits & ~kSign;
+  float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+  uint32_t tiny =
+      std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f);
+  uint32_t normal =
+      (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+  uint32_t half = pick(magnitude < 0x38800000u, tiny, normal);
+  half = pick(magnitude >= 0x477FF000u, 0x7C00u, half);
+  half = pick(magnitude > 0x7F800000u, 0x7E00u, half);
   return uint16_t(half | (bits & kSign) >> 16);
 }
 

@@ -1,25 +1,35 @@
 """What the cost model of schedules chooses, beside each choice forced for all kernels.
 
-Prints one JSON object per case; run by `bench.py --schedules`.
+Choices by which no kernel goes another way are measured as one. Prints one JSON object per case;
+run by `bench.py --schedules`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from statistics import median
 
 import torch
 
 from cases import Case
-from contenders import timed
+from contenders import Runner, timed
 from contenders.ours import on_ours
 from gossamer import native
 from graphs import GRAPHS
 from layers import workload
+from measure import stepper
 
-ROUNDS = 9
+# Rounds of a case until it took so long, and how many at least: the more, the less a choice can
+# look better than another by chance.
+LIMIT_S, LEAST_ROUNDS = 6.0, 9
+# A choice's turn takes about so long, and its fastest call counts.
+TURN_S, LEAST_CALLS, MOST_CALLS = 0.02, 2, 40
+
+MODEL = "model"
 FORCED: dict[str, dict[str, int | bool]] = {
     **{f"{edges} edges ahead": {"prefetch": edges} for edges in (0, 16, 32, 64, 128)},
     "results in the caches": {"stream": False},
@@ -33,24 +43,60 @@ CASES = [
     Case("gcn", "inference", "uniform", 128),
     Case("gcn", "inference", "citation", 64),
     Case("gat", "inference", "molecules", 64),
+    Case("sage", "inference", "sampled", 64),
+    *(Case(layer, "training", "power-law", 64) for layer in ("gcn", "gat")),
 ]
 
 
+def choices_of(name: str) -> dict[str, int | bool]:
+    """What is forced under a name."""
+    return FORCED.get(name, {})
+
+
+def schedules_of(runner: Runner, case: Case) -> tuple:
+    """How the kernels go over each of the runner's graphs."""
+    found = []
+    for run in runner.runs:
+        stepper(replace(runner, runs=[run]), case)()
+        found.append(tuple(runner.report().schedules))
+    return tuple(found)
+
+
+def different_choices(runner: Runner, case: Case) -> dict[str, list[str]]:
+    """One name for each way the kernels go, with the names of all choices that go so."""
+    ways: dict[tuple, list[str]] = {}
+    for name in (MODEL, *FORCED):
+        with native.forced_schedule(**choices_of(name)):
+            ways.setdefault(schedules_of(runner, case), []).append(name)
+    return {names[0]: names for names in ways.values()}
+
+
+def in_turn(names: list[str], step: Callable[[], object]) -> dict[str, float]:
+    """Median over rounds in ms of each choice's fastest call; each round begins with another."""
+    calls = min(max(int(TURN_S / timed(step)[1]), LEAST_CALLS), MOST_CALLS)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    start, first = time.perf_counter(), 0
+    while first < LEAST_ROUNDS or time.perf_counter() - start < LIMIT_S:
+        for i in range(len(names)):
+            name = names[(first + i) % len(names)]
+            with native.forced_schedule(**choices_of(name)):
+                times[name].append(1e3 * min(timed(step)[1] for _ in range(calls)))
+        first += 1
+    return {name: median(found) for name, found in times.items()}
+
+
 def measure(case: Case) -> dict[str, object]:
-    """The model's choice and each forced one, in turn, in this process: medians in ms."""
-    runner = on_ours(workload(case.layer, GRAPHS[case.graph](), case.features))
-    (run,) = runner.runs
-    times: dict[str, list[float]] = {name: [] for name in ("model", *FORCED)}
-    with torch.no_grad():
-        run(), run()  # the second call may be another program
-        for _ in range(ROUNDS):
-            for name, found in times.items():
-                with native.forced_schedule(**FORCED.get(name, {})):
-                    found.append(1e3 * min(timed(run)[1] for _ in range(2)))
+    """The model's choice and each forced one, in this process: medians in ms."""
+    work = workload(case.layer, GRAPHS[case.graph](), case.features, case.training)
+    runner = on_ours(work)
+    step = stepper(runner, case)
+    for _ in range(3):  # later calls may be other programs
+        step()
+    ways = different_choices(runner, case)
+    medians = in_turn(list(ways), step)
     runner.check()
-    medians = {name: median(found) for name, found in times.items()}
-    chosen = medians.pop("model")
-    return {"case": asdict(case), "model_ms": chosen, "forced_ms": medians}
+    forced = {name: medians[way] for way, names in ways.items() for name in names if name != MODEL}
+    return {"case": asdict(case), "model_ms": medians[MODEL], "forced_ms": forced}
 
 
 if __name__ == "__main__":

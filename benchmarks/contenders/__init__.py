@@ -32,6 +32,7 @@ class Runner:
         check: raises when the last call did not take the path that the contender stands for.
         convert_s: seconds that making the graph's format took, once; 0 where each call does it.
         elsewhere: the same module on another workload, to make its first calls there.
+        report: what Gossamer did in the last calls; None for others.
     """
 
     runs: Sequence[Callable[[], Tensor]]
@@ -40,6 +41,7 @@ class Runner:
     check: Callable[[], None] = field(default=lambda: None)
     convert_s: float = 0.0
     elsewhere: Callable[[Workload], Runner] | None = None
+    report: Callable[[], Any] | None = None
 
 
 Builder = Callable[[Workload], Runner]

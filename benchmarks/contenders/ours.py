@@ -46,6 +46,7 @@ def build(work: Workload, graphs_of: GraphsOf, without: tuple[str, ...] = ()) ->
     def on(other: Workload) -> Runner:
         graphs, seconds = graphs_of(other)
         rest = {"check": check, "convert_s": seconds, "elsewhere": on}
+        rest["report"] = lambda: gs.explain(fast)
         return model_runner(other, model, fast, graphs, **rest)
 
     return on(work)

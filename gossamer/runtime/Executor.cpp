@@ -356,17 +356,25 @@ Executor::schedules(std::span<const GraphArrays> graphs) const {
   std::vector<ScheduleChoices> choices = tuned.find(graphs);
   choices.resize(source.steps.size());
   std::vector<Schedule> found;
-  for (size_t step = 0; step < source.steps.size(); ++step)
-    if (source.steps[step].kind == Step::Kind::Kernel)
-      found.push_back(scheduleOf(step, graphs, choices[step]));
+  for (size_t step : kernelSteps())
+    found.push_back(scheduleOf(step, graphs, choices[step]));
   return found;
 }
 
-Status Executor::tune(std::span<const GraphArrays> graphs,
-                      std::span<const TensorView> inputs,
-                      const Services &services) const {
+std::vector<size_t> Executor::kernelSteps() const {
+  std::vector<size_t> found;
+  for (size_t step = 0; step < source.steps.size(); ++step)
+    if (source.steps[step].kind == Step::Kind::Kernel)
+      found.push_back(step);
+  return found;
+}
+
+Result<std::vector<ScheduleChoices>>
+Executor::tune(std::span<const GraphArrays> graphs,
+               std::span<const TensorView> inputs,
+               const Services &services) const {
   if (Status s = checkCall(source, graphs, inputs); !s.ok())
-    return s;
+    return s.error();
   auto measure = [&](const std::vector<ScheduleChoices> &choices,
                      std::span<double> seconds) {
     Run run(*this, graphs, inputs, services, choices);
@@ -376,7 +384,29 @@ Status Executor::tune(std::span<const GraphArrays> graphs,
   auto fastest = fastestChoices(source.steps.size(), measure);
   if (!fastest.ok())
     return fastest.error();
+  std::vector<ScheduleChoices> ofKernels;
+  for (size_t step : kernelSteps())
+    ofKernels.push_back(fastest.value()[step]);
   tuned.keep(graphs, std::move(fastest.value()));
+  return ofKernels;
+}
+
+Status
+Executor::keepTuned(std::span<const GraphArrays> graphs,
+                    std::span<const ScheduleChoices> choicesOfKernels) const {
+  std::vector<size_t> steps = kernelSteps();
+  if (choicesOfKernels.size() != steps.size())
+    return makeError(ErrorCode::InvalidArgument, "program has ", steps.size(),
+                     " kernels; got choices of ", choicesOfKernels.size());
+  std::vector<ScheduleChoices> choices(source.steps.size());
+  for (size_t kernel = 0; kernel < steps.size(); ++kernel) {
+    int64_t prefetch = choicesOfKernels[kernel].prefetch.value_or(0);
+    if (prefetch < 0)
+      return makeError(ErrorCode::InvalidArgument, "kernel ", kernel,
+                       " cannot prefetch ", prefetch, " edges ahead");
+    choices[steps[kernel]] = choicesOfKernels[kernel];
+  }
+  tuned.keep(graphs, std::move(choices));
   return {};
 }
 

@@ -56,10 +56,16 @@ public:
 
   /// Measures the schedules of the kernels on these graphs, by running the
   /// program with some choices. Later runs on graphs of the same shape class
-  /// go by the fastest of them.
-  Status tune(std::span<const GraphArrays> graphs,
-              std::span<const TensorView> inputs,
-              const Services &services) const;
+  /// go by the fastest of them, which are returned by kernel, in the order of
+  /// steps.
+  Result<std::vector<ScheduleChoices>> tune(std::span<const GraphArrays> graphs,
+                                            std::span<const TensorView> inputs,
+                                            const Services &services) const;
+
+  /// Has later runs on graphs of this shape class go by choices that `tune` of
+  /// an equal program returned. Of the graphs only the sizes are read.
+  Status keepTuned(std::span<const GraphArrays> graphs,
+                   std::span<const ScheduleChoices> choicesOfKernels) const;
 
   /// The schedule of each kernel of the program on these graphs, in the order
   /// of its steps. Of the graphs only the sizes are read.
@@ -74,6 +80,8 @@ private:
 
   Schedule scheduleOf(size_t step, std::span<const GraphArrays> graphs,
                       const ScheduleChoices &choices) const;
+  /// The steps that are kernels.
+  std::vector<size_t> kernelSteps() const;
 
   Program source;
   LoadedObject object;

@@ -26,11 +26,11 @@ int64_t choosePrefetch(const Workload &work, const CacheSizes &caches) {
   return std::clamp(kBytesAhead / work.gatheredBytes, kLeastAhead, kMostAhead);
 }
 
-/// Who reads the results next finds those of up to half of the last-level
-/// cache in it. More would leave it again, after every line was read from
-/// memory only to be overwritten.
+/// Results that the cache of a core holds are there for who reads them next.
+/// More would leave it again, after every line was read only to be overwritten,
+/// and the lines that another core has are the slowest to get.
 bool chooseStream(const Workload &work, const CacheSizes &caches) {
-  return work.resultBytes > caches.shared / 2;
+  return work.resultBytes > caches.perCore;
 }
 
 /// A row is cut when it has more than a 64th of the edges: with up to 32

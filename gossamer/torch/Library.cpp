@@ -31,9 +31,17 @@
 //   1 if the index arrays are int64, else 0; then for each graph argument 1 if
 //   in-edges are read, 1 if out-edges are read
 //
-// gossamer::tune(program, graph, inputs, sizes)
+// gossamer::tune(program, graph, inputs, sizes) -> int[]
 //   Measures how the kernels best go over these graphs, for the runs on graphs
-//   of the same shape class that follow (Tuning.h).
+//   of the same shape class that follow (Tuning.h). For each kernel: how many
+//   edges ahead it prefetches, and 1 if its results go past the caches.
+//
+// gossamer::keep_tuned(program, sizes, choices)
+//   Runs on graphs of the shape class of these sizes go by what `tune` of the
+//   same program returned, in another process perhaps.
+//
+// gossamer::cache_sizes() -> int[]
+//   Bytes of the second level and of the last level of this machine's caches.
 //
 // gossamer::schedules(program, sizes) -> int[]
 //   How each kernel goes over graphs of these sizes: edges that it prefetches
@@ -207,14 +215,38 @@ std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
                inputs);
 }
 
-void tune(Tensor program, std::vector<Tensor> graph, std::vector<Tensor> inputs,
-          std::vector<int64_t> sizes) {
+std::vector<int64_t> tune(Tensor program, std::vector<Tensor> graph,
+                          std::vector<Tensor> inputs,
+                          std::vector<int64_t> sizes) {
   std::shared_ptr<const Executor> executor = executorOf(program);
   TorchFor parallel;
   TorchGemm gemm(pool());
   TensorOutputs outputs(executor->program().outputs.size(), pool());
-  check(executor->tune(graphArrays(executor->program(), graph, sizes),
-                       viewsOf(inputs), {parallel, gemm, outputs, pool()}));
+  std::vector<ScheduleChoices> choices =
+      check(executor->tune(graphArrays(executor->program(), graph, sizes),
+                           viewsOf(inputs), {parallel, gemm, outputs, pool()}));
+  std::vector<int64_t> numbers;
+  for (const ScheduleChoices &choice : choices)
+    numbers.insert(numbers.end(), {*choice.prefetch, *choice.stream});
+  return numbers;
+}
+
+void keepTuned(Tensor program, std::vector<int64_t> sizes,
+               std::vector<int64_t> numbers) {
+  if (numbers.size() % 2)
+    raise(makeError(ErrorCode::InvalidArgument,
+                    "choices are two numbers for each kernel; got ",
+                    numbers.size()));
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  std::vector<ScheduleChoices> choices;
+  for (size_t i = 0; i < numbers.size(); i += 2)
+    choices.push_back({numbers[i], numbers[i + 1] != 0, {}});
+  check(
+      executor->keepTuned(graphsOfSizes(executor->program(), sizes), choices));
+}
+
+std::vector<int64_t> cacheSizesOfMachine() {
+  return {cacheSizes().perCore, cacheSizes().shared};
 }
 
 std::vector<int64_t> schedules(Tensor program, std::vector<int64_t> sizes) {
@@ -321,7 +353,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
   m.def("max_degree(Tensor offsets) -> int");
   m.def("release_memory() -> int");
   m.def("tune(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
-        " -> ()");
+        " -> int[]");
+  m.def("keep_tuned(Tensor program, int[] sizes, int[] choices) -> ()");
+  m.def("cache_sizes() -> int[]");
   m.def("schedules(Tensor program, int[] sizes) -> int[]");
   m.def("force_schedule(int? prefetch, bool? stream, int? piece_edges) -> ()");
   m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
@@ -338,6 +372,7 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("run", TORCH_BOX(&run));
   m.impl("run_traced", TORCH_BOX(&runTraced));
   m.impl("tune", TORCH_BOX(&tune));
+  m.impl("keep_tuned", TORCH_BOX(&keepTuned));
   m.impl("schedules", TORCH_BOX(&schedules));
   m.impl("program_results", TORCH_BOX(&programResults));
   m.impl("program_info", TORCH_BOX(&programInfo));
@@ -345,6 +380,7 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
 
 STABLE_TORCH_LIBRARY_IMPL(gossamer, CompositeExplicitAutograd, m) {
   m.impl("release_memory", TORCH_BOX(&releaseMemory));
+  m.impl("cache_sizes", TORCH_BOX(&cacheSizesOfMachine));
   m.impl("force_schedule", TORCH_BOX(&forceScheduleOf));
 }
 

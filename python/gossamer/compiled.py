@@ -55,7 +55,8 @@ def compile(
         tune: the first call on graphs of one shape class (each number of nodes and edges, and the
             largest degrees, the same to a power of two) runs its kernels some thirty times, and
             measures prefetch distances and ways to store results; the fastest are kept for the
-            class while the process lives. Results are those of any other call.
+            class, on the disk, too, for other processes with as many threads on such a machine.
+            Results are those of any other call.
 
     Returns:
         A module that shares the model's parameters, submodules and attributes, or a function.

@@ -13,12 +13,10 @@ import ctypes
 import functools
 import json
 import os
-import platform
 import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +24,7 @@ from torch import Tensor
 
 from gossamer import disk_cache, native
 from gossamer.errors import CompileError
+from gossamer.machine import library_identity, processor
 
 OPTIONAL_PASSES = (
     "split-linear",
@@ -169,27 +168,9 @@ def _tensor(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-@functools.cache
-def _processor() -> str:
-    """Name and features of the processor, as the system tells them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
-    except OSError:
-        return platform.processor()
-    wanted = ("vendor_id", "cpu family", "model", "stepping", "flags")
-    return "\n".join(line for line in lines if line.split("\t")[0].strip() in wanted)
-
-
-@functools.cache
-def _compiler_identity() -> str:
-    """Changes with every build of the compiler, and needs no look into it."""
-    status = native.library_path("gossamer_compiler").stat()
-    return f"{status.st_size} {status.st_mtime_ns}"
-
-
 def _entry_of(ir: str, options: str, target: str) -> str:
-    processor = _processor() if target == "host" else ""
-    parts = (_compiler_identity(), processor, options, ir)
+    host = processor() if target == "host" else ""
+    parts = (library_identity("gossamer_compiler"), host, options, ir)
     return disk_cache.name_of(part.encode() for part in parts)
 
 

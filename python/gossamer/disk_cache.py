@@ -1,4 +1,5 @@
-"""Entries on the disk that outlive the process: compiled programs, and captured calls.
+"""Entries on the disk that outlive the process: compiled programs, captured calls, and measured
+schedules.
 
 A folder of files named by a digest of everything that decides their content. An entry starts with
 the digest of its content, which is checked before use; a damaged one is deleted. The folder belongs
@@ -27,7 +28,7 @@ def folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "gossamer"
 
 
-def name_of(parts: Iterable[bytes]) -> str:
+def name_of(parts: Iterable[bytes | memoryview]) -> str:
     """The name of the entry that these parts decide; parts that are cut elsewhere differ."""
     digest = hashlib.sha256()
     for part in parts:

@@ -90,8 +90,12 @@ def ops() -> Any:
     - ``run_known(name, results, graph, inputs) -> list[Tensor]``: as ``run_traced``, by the name
       that :func:`know` gave the program: for graphs that stay in this process, which can't all
       hold constants.
-    - ``tune(program, graph, inputs, sizes)``: measures how the kernels of a program best go over
-      these graphs; later runs on graphs whose sizes are the same to a power of two do so.
+    - ``tune(program, graph, inputs, sizes) -> list[int]``: measures how the kernels of a program
+      best go over these graphs; later runs on graphs whose sizes are the same to a power of two do
+      so. Two numbers for each kernel: edges ahead, and 1 if results go past the caches.
+    - ``keep_tuned(program, sizes, choices)``: has runs on such graphs go by what ``tune`` of an
+      equal program returned. ValueError when the choices are not those of such a program.
+    - ``cache_sizes() -> list[int]``: bytes of this machine's second and last level of cache.
     - ``schedules(program, sizes) -> list[int]``: see :func:`schedules`.
     - ``force_schedule(prefetch, stream, piece_edges)``: see :func:`forced_schedule`.
     - ``program_results(program) -> list[int]``: for each output the numbers of its dtype, row set

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gossamer import native
+from gossamer import native, tuned
 from gossamer.structure import Structure
 from gossamer.traced_graph import TracedStructure, constants_allowed, outside_tracing
 
@@ -29,6 +29,9 @@ class CompileOptions:
     differentiate: str = ""
     wrt: tuple[int, ...] = ()
     without: tuple[str, ...] = ()
+
+
+COST_MODEL = "by the cost model"
 
 
 @dataclass
@@ -46,8 +49,8 @@ class Program:
     needs: tuple[native.GraphNeeds, ...]
     results: tuple[int, ...]
     last_sizes: Sequence[int] = ()
-    tuned: bool = False  #: whether schedules are measured, once per shape class of graphs
-    _measured: set[tuple[int, ...]] = field(default_factory=set)
+    tune: bool = False  #: whether schedules are measured, once per shape class of graphs
+    _schedules_from: dict[tuned.ShapeClass, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def rows(self, kind: str, graph: int) -> int | None:
@@ -97,7 +100,7 @@ class Program:
                 arguments.arrays.extend(found.arrays)
                 arguments.sizes.extend(found.sizes)
         self.last_sizes = arguments.sizes
-        if self.tuned:
+        if self.tune:
             self._tune(arguments, inputs)
         return self._operator(self.code, arguments.arrays, inputs, arguments.sizes)
 
@@ -106,17 +109,23 @@ class Program:
         return native.ops().run.default
 
     def _tune(self, arguments: _Arguments, inputs: Sequence[Tensor]) -> None:
-        shape_class = tuple(size.bit_length() for size in arguments.sizes)  # as in Tuning.h
+        shape_class = tuned.shape_class_of(arguments.sizes)
         with _lock:
-            new = shape_class not in self._measured
-            self._measured.add(shape_class)
-        if new:
-            native.ops().tune(self.code, arguments.arrays, inputs, arguments.sizes)
+            if shape_class in self._schedules_from:
+                return
+            self._schedules_from[shape_class] = COST_MODEL  # until it is done
+        source = tuned.tune(self.code, arguments.arrays, inputs, arguments.sizes)
+        self._schedules_from[shape_class] = source
 
     @property
     def schedules(self) -> list[native.Schedule]:
         """How each kernel went over the graphs of the last call; empty before one."""
         return native.schedules(self.code, self.last_sizes) if self.last_sizes else []
+
+    @property
+    def schedules_from(self) -> str:
+        """Who chose `schedules`."""
+        return self._schedules_from.get(tuned.shape_class_of(self.last_sizes), COST_MODEL)
 
 
 _programs: dict[tuple, Program] = {}

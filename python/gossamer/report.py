@@ -82,6 +82,8 @@ class KernelSchedule:
         prefetch: how many edges ahead rows are asked for; 0 for not at all.
         stream: whether results go to memory past the caches.
         piece_edges: rows of more edges are computed in pieces of so many, by all threads.
+        source: who chose: "by the cost model", or with ``tune=True`` whether this process or an
+            earlier one measured it.
     """
 
     program: int
@@ -89,6 +91,7 @@ class KernelSchedule:
     prefetch: int
     stream: bool
     piece_edges: int
+    source: str
 
 
 class Report:
@@ -145,7 +148,7 @@ class Report:
     def schedules(self) -> list[KernelSchedule]:
         """What each kernel chose for the graphs of its program's last call."""
         return [
-            KernelSchedule(number, kernel, *schedule)
+            KernelSchedule(number, kernel, *schedule, program.program.schedules_from)
             for number, program in enumerate(self._session.programs)
             for kernel, schedule in enumerate(program.program.schedules)
         ]
@@ -238,7 +241,7 @@ def _schedule_line(schedule: KernelSchedule) -> str:
     stores = "past the caches" if schedule.stream else "in the caches"
     return (
         f"    kernel {schedule.kernel}: reads rows {ahead}, leaves results {stores}, "
-        f"cuts rows of more than {schedule.piece_edges} edges"
+        f"cuts rows of more than {schedule.piece_edges} edges; {schedule.source}"
     )
 
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import bars
 import docs
+import schedules
 import tables
 from bench import quick_contenders
 from cases import Case, star
@@ -197,3 +198,15 @@ def test_quick_runs_hold_what_bars_speak_of():
     ]
     assert "dgl-udf" in quick_contenders(tiny("gcn", "inference"), names)
     assert quick_contenders(tiny("sage", "training"), names) == names
+
+
+def test_choices_that_go_one_way_are_measured_once(monkeypatch):
+    """On a tiny graph the model neither prefetches, nor streams; every choice has a time."""
+    monkeypatch.setattr(schedules, "LIMIT_S", 0.0)
+    monkeypatch.setattr(schedules, "LEAST_ROUNDS", 1)
+    found = schedules.measure(tiny("gcn", "training"))
+    forced = found["forced_ms"]
+    assert set(forced) == set(schedules.FORCED)
+    as_model = ("0 edges ahead", "results in the caches")
+    assert [forced[name] for name in as_model] == [found["model_ms"]] * 2
+    assert len(set(forced.values())) > 1

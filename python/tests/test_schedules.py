@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import gossamer as gs
-from gossamer import native
+from gossamer import disk_cache, native, tuned
 from programs import ALL
 from programs.graphs import GraphCase
 from programs.harness import compiled, named_outputs
@@ -156,20 +159,110 @@ def test_another_graph_is_another_schedule_of_one_program():
     assert found[-1][-1].stream
 
 
-def test_tuning_measures_once_per_shape_class_and_keeps_the_bits():
-    plain, tuned = gs.compile(_sum, fallback="error"), gs.compile(_sum, fallback="error", tune=True)
-    graph = HUBS.build(gossamer_library())[0]
+@pytest.fixture
+def cache(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of entries of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "gossamer"
+
+
+@pytest.fixture
+def another_process(monkeypatch: pytest.MonkeyPatch):
+    """Called, it makes the process forget its programs, and what it measured for them."""
+
+    def forget() -> None:
+        monkeypatch.setattr("gossamer.program._programs", {})
+
+    forget()
+    return forget
+
+
+def _sources(fast) -> list[str]:
+    """Who chose the schedules, of each program in order."""
+    return [schedule.source for schedule in gs.explain(fast).schedules]
+
+
+def _tuned_sum(graph, x: torch.Tensor):
+    fast = gs.compile(_sum, fallback="error", tune=True)
+    assert torch.equal(fast(graph, x), gs.compile(_sum, fallback="error")(graph, x))
+    return fast
+
+
+def _hubs_and_x():
     x = torch.randn(HUBS.num_src, 64, generator=torch.Generator().manual_seed(0))
-    want = plain(graph, x)
-    for _ in range(3):
-        assert torch.equal(tuned(graph, x), want)
-    program = gs.explain(tuned)._session.programs[0].program
-    measured = len(program._measured)
-    assert measured == 1
+    return HUBS.build(gossamer_library())[0], x
+
+
+def test_tuning_measures_once_per_shape_class_and_keeps_the_bits(cache, another_process):
+    graph, x = _hubs_and_x()
+    fast = _tuned_sum(graph, x)
+    assert _sources(fast) == [tuned.MEASURED]
+    (found,) = gs.explain(fast).schedules
+    assert str(gs.explain(fast)).endswith(f"; {tuned.MEASURED}")
+    want = fast(graph, x)  # of the whole function from now on
+    assert torch.equal(fast(graph, x), want)
+    assert gs.explain(fast).schedules[0] == found
+    assert set(_sources(fast)) == {tuned.MEASURED}
     more = gs.graph((torch.tensor([0, 1]), torch.tensor([1, 0])))
-    tuned(more, torch.ones(2, 64))
-    assert sum(len(p.program._measured) for p in gs.explain(tuned)._session.programs) > measured
-    assert len(gs.explain(tuned).compilations) == 1
+    fast(more, torch.ones(2, 64))
+    assert len(gs.explain(fast).compilations) == 1
+    programs = [record.program for record in gs.explain(fast)._session.programs]
+    assert len({shape for program in programs for shape in program._schedules_from}) == 2
+
+
+def test_another_process_finds_what_was_measured(cache, another_process):
+    graph, x = _hubs_and_x()
+    first = gs.explain(_tuned_sum(graph, x)).schedules
+    another_process()
+    second = gs.explain(_tuned_sum(graph, x)).schedules
+    assert [schedule.source for schedule in second] == [tuned.FOUND]
+    assert [replace(schedule, source=tuned.MEASURED) for schedule in second] == first
+
+
+def test_what_was_measured_with_other_threads_is_measured_anew(cache, another_process):
+    graph, x = _hubs_and_x()
+    for number in (1, 2):
+        another_process()
+        with threads(number):
+            assert _sources(_tuned_sum(graph, x)) == [tuned.MEASURED]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{", "Expecting property name"),
+        (b'{"prefetch": 1}', "expected a list of integers"),
+        (b"[true, 1]", "expected a list of integers"),
+        (b"[16]", "two numbers for each kernel; got 1"),
+        (b"[16, 0, 16, 0]", "program has 1 kernels; got choices of 2"),
+        (b"[-5, 0]", "kernel 0 cannot prefetch -5 edges ahead"),
+    ],
+)
+def test_a_foreign_entry_is_ignored_with_its_reason(cache, another_process, content, problem):
+    graph, x = _hubs_and_x()
+    _tuned_sum(graph, x)
+    (entry,) = filter(_is_tuned, cache.glob("*"))
+    disk_cache.write(entry.name, content)
+    another_process()
+    (source,) = _sources(_tuned_sum(graph, x))
+    assert source.startswith(f"{tuned.MEASURED} (ignored {entry}: ")
+    assert problem in source
+    another_process()
+    assert _sources(_tuned_sum(graph, x)) == [tuned.FOUND]  # the new entry took its place
+
+
+def test_a_damaged_entry_is_as_none(cache, another_process):
+    graph, x = _hubs_and_x()
+    _tuned_sum(graph, x)
+    (entry,) = filter(_is_tuned, cache.glob("*"))
+    entry.write_bytes(entry.read_bytes()[:-1])
+    another_process()
+    assert _sources(_tuned_sum(graph, x)) == [tuned.MEASURED]
+
+
+def _is_tuned(path: Path) -> bool:
+    """Whether an entry holds schedules, two numbers of one kernel: others are longer."""
+    return len(disk_cache.read(path.name)) < 16
 
 
 def test_tune_is_refused_with_another_value():

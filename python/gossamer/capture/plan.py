@@ -137,7 +137,7 @@ class Plan:
             self._session.refuse(Fallback(*place, error.reason, remedy, kinds))
             return None
         if chosen.tune:
-            program.tuned = True
+            program.tune = True
         self._record(program, "kernel", unused)
         return program
 

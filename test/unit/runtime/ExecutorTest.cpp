@@ -243,7 +243,10 @@ TEST(Executor, TuningIsForAShapeClassAndKeepsResults) {
   Services services{serial, gemm, outputs, pool};
   Schedule chosen = executor->schedules(graphs).at(0);
   EXPECT_EQ(chosen.prefetch, 0);
-  ASSERT_TRUE(executor->tune(graphs, inputs, services).ok());
+  auto tuned = executor->tune(graphs, inputs, services);
+  ASSERT_TRUE(tuned.ok());
+  ASSERT_EQ(tuned.value().size(), 1u);
+  EXPECT_EQ(executor->schedules(graphs).at(0), tuned.value()[0].over(chosen));
   EXPECT_EQ(executor->schedules(graphs).size(), 1u);
   EXPECT_EQ(run(*executor, graphs, inputs).outputs[0],
             neighborSums(x.data, {0, 1, 1, 3, 1}, {0, 0, 2, 2, 0}, 3));
@@ -253,6 +256,24 @@ TEST(Executor, TuningIsForAShapeClassAndKeepsResults) {
   graphs[0].numEdges = 1000; // another class was not measured
   EXPECT_EQ(executor->schedules(graphs).at(0), chosen);
   EXPECT_FALSE(executor->tune(graphs, inputs, services).ok());
+}
+
+TEST(Executor, ChoicesThatAnotherProcessMeasured) {
+  SmallGraph graph;
+  auto executor = make(sumProgram());
+  std::vector<GraphArrays> graphs = {graph.view};
+  std::vector<ScheduleChoices> choices = {{128, true, {}}};
+  ASSERT_TRUE(executor->keepTuned(graphs, choices).ok());
+  EXPECT_EQ(executor->schedules(graphs).at(0).prefetch, 128);
+  EXPECT_TRUE(executor->schedules(graphs).at(0).stream);
+  choices.push_back({});
+  Status status = executor->keepTuned(graphs, choices);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().text, "program has 1 kernels; got choices of 2");
+  choices = {{-1, false, {}}};
+  status = executor->keepTuned(graphs, choices);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().text, "kernel 0 cannot prefetch -1 edges ahead");
 }
 
 Program differenceProgram() {

@@ -29,9 +29,9 @@ TEST(Schedule, WideRowsArePrefetchedFewerEdgesAhead) {
   }
 }
 
-TEST(Schedule, OnlyResultsThatNoCacheHoldsAreStreamed) {
-  EXPECT_FALSE(choose({0, 0, 0, 16 << 20}).stream);
-  EXPECT_TRUE(choose({0, 0, 0, (16 << 20) + 64}).stream);
+TEST(Schedule, ResultsThatTheCacheOfACoreHoldsAreNotStreamed) {
+  EXPECT_FALSE(choose({0, 0, 0, 1 << 20}).stream);
+  EXPECT_TRUE(choose({0, 0, 0, (1 << 20) + 64}).stream);
 }
 
 TEST(Schedule, PiecesAreAShareOfTheEdges) {

@@ -103,6 +103,38 @@ def test_gradcheck_and_gradgradcheck():
     assert torch.autograd.gradgradcheck(lambda x: fast(g, x), (x,))
 
 
+def _batched(out, leaves, given, twice):
+    return torch.autograd.grad(out, leaves, given, is_grads_batched=True, create_graph=twice)
+
+
+def _inside_vmap(out, leaves, given, twice):
+    def one(weights):
+        return torch.autograd.grad(out, leaves, weights, retain_graph=True, create_graph=twice)
+
+    return torch.func.vmap(one)(given)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("grad", [_batched, _inside_vmap])
+def test_batches_of_gradients(grad, twice):
+    """As `torch.autograd.functional.jacobian(vectorize=True)` asks for them."""
+    model, fast = _pair()
+    given = torch.randn(5, 12, 3, dtype=DTYPE, generator=torch.Generator().manual_seed(4))
+    for _ in range(3):  # in region mode and as a whole
+        found = []
+        for layer in (model, fast):
+            x = _rows().requires_grad_()
+            leaves = [x, *layer.parameters()]
+            out = layer(_graph(), x)
+            grads = grad(out, leaves, given, twice)
+            if twice:
+                grads += torch.autograd.grad(sum(g.square().sum() for g in grads), leaves)
+            found.append(grads)
+        for mine, right in zip(found[1], found[0], strict=True):
+            assert mine.shape == right.shape
+            _assert_close(mine, right)
+
+
 def test_gradients_of_gradients_where_one_field_is_computed_from_another():
     """The gradient of the features ends at them; it does not come again through their scores."""
 

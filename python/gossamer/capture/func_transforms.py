@@ -7,6 +7,7 @@ do not go through: under them calls run eagerly.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
 
 
@@ -20,3 +21,11 @@ def transform_at_work() -> str | None:
     if forward_ad._current_level >= 0:
         return "a derivative in forward mode (dual numbers) is at work"
     return None
+
+
+def is_batch(tensor: Tensor | None) -> bool:
+    """Whether a gradient stands for many: ``is_grads_batched``, or a backward inside ``vmap``."""
+    functorch = torch._C._functorch
+    return tensor is not None and (
+        functorch.is_legacy_batchedtensor(tensor) or functorch.is_batchedtensor(tensor)
+    )

@@ -2,7 +2,8 @@
 
 The compiler derives the backward; the forward program has rows that the backward needs as further
 results. Where it cannot (a gradient that is a sum over edges of products per edge), and for
-gradients of gradients, the captured calls run as torch operators from the saved inputs.
+gradients of gradients or whole batches of gradients, the captured calls run as torch operators from
+the saved inputs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from gossamer.capture.func_transforms import is_batch
 from gossamer.emit.ir import DETACH, Function
 from gossamer.structure import Structure
 
@@ -83,7 +85,7 @@ class PlanFunction(torch.autograd.Function):
         tensors, saved = kept[: ctx.count], kept[ctx.count :]
         if all(grad is None for grad in grads):
             found = iter([None] * sum(needed))
-        elif ctx.training is None or torch.is_grad_enabled():
+        elif ctx.training is None or torch.is_grad_enabled() or any(map(is_batch, grads)):
             found = _interpreted(ctx, tensors, grads)
         else:
             found = _compiled(ctx, tensors, saved, grads)
@@ -143,9 +145,7 @@ def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None])
     with torch.enable_grad():
         # Aliases, because one argument may be computed from another (scores of the features): the
         # gradient of the features has to end at them, not to come in again through the scores.
-        tensors = [
-            t.view_as(t) if twice else t.detach().requires_grad_(t.requires_grad) for t in tensors
-        ]
+        tensors = [tensor.view_as(tensor) for tensor in tensors]
         outputs = ctx.plan.interpret(ctx.structures, tensors)
     needed = ctx.needs_input_grad[2:]
     wanted = [tensor for tensor, need in zip(tensors, needed, strict=True) if need]

@@ -39,7 +39,7 @@ class Case:
         return self.mode == "training"
 
 
-def graph_of(layer: str, graph: str) -> str:
+def graph_for(layer: str, graph: str) -> str:
     """The graph of that name, or its sampled blocks for a layer that runs on those."""
     if not LAYERS[layer].on_blocks:
         return graph
@@ -51,7 +51,7 @@ def product(
 ) -> list[Case]:
     """All combinations, each once."""
     cases = [
-        Case(layer, mode, graph_of(layer, graph), size)
+        Case(layer, mode, graph_for(layer, graph), size)
         for layer in layers
         for mode in modes
         for graph in graphs

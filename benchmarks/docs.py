@@ -8,7 +8,15 @@ from pathlib import Path
 from bars import verdicts
 from cases import MODES
 from pictures import draw
-from tables import ablations_table, bars_table, case_text, scaling_table, schedules_table
+from tables import (
+    ablations_table,
+    bars_table,
+    case_text,
+    growth_table,
+    scaling_table,
+    schedules_table,
+    unmeasured,
+)
 
 FOLDER = Path(__file__).parents[1] / "docs"
 INTRODUCTION = """# Performance
@@ -18,13 +26,18 @@ Written by `./dev bench --write-docs` from `bench-output/bench.json`: do not edi
 How it is measured is in [benchmarks](../benchmarks/README.md). Read the ratios: absolute times
 mean nothing on another machine or beside other load. "ours is" says how many times faster Gossamer
 is than that row; "huge pages" is the time with `THP_MEM_ALLOC_ENABLE=1`; "format ms" is what making
-the graph's format takes, once; "error" is the largest of outputs and gradients from float64,
-relative. A dash was not measured. A case is measured in one process, all contenders in turn;
-different cases may have been measured at different times.
+the graph's format takes, "with format" a call and that; "error" is the largest of outputs and
+gradients from float64, relative. A dash was not measured. A case is measured in one process, all
+contenders in turn; different cases may have been measured at different times.
 
-To measure again: `./dev bench --thp`, `./dev bench --add --startup --scaling --schedules`,
-`./dev bench --add --ablations`, then `./dev bench --write-docs`. In pieces:
-`./dev bench --add --layers gat --modes training ...`."""
+The least time of a case ("least time here") is its roofline: benchmarks/roofline.py says what it
+counts. The gathers in it are measured, not derived, so a kernel whose reads the caches serve better
+may take less.
+
+To measure again: `./dev bench` measures everything, for hours; `./dev bench --quick` what most bars
+speak of, in five minutes. In pieces: `./dev bench --add --layers gat --modes training ...`,
+`./dev bench --add --startup --scaling --growth --schedules --ablations`. Then
+`./dev bench --write-docs`."""
 
 ABLATIONS_NOTE = """Each optional pass of the compiler left out in turn: how many times longer the
 layer then takes. 1.00x: it does nothing there. ARCHITECTURE.md says what each pass does."""
@@ -36,8 +49,12 @@ def write(record: Mapping, folder: Path = FOLDER) -> Path:
     facts = "\n".join(f"- {key}: {value}" for key, value in record["machine"].items())
     sections = [INTRODUCTION, f"## Machine\n\n{facts}", *pictures]
     sections.append(f"## Bars\n\n{bars_table(verdicts(record))}")
+    if missing := unmeasured(verdicts(record)):
+        sections.append(f"```text\n{missing}\n```")
     if record.get("scaling"):
         sections.append(f"## Sum over neighbours\n\n{scaling_table(record['scaling'])}")
+    if record.get("growth"):
+        sections.append(f"## Memory on larger graphs\n\n{growth_table(record['growth'])}")
     if record.get("ablations"):
         sections.append(f"## What each pass brings\n\n{ABLATIONS_NOTE}")
         sections.append(ablations_table(record["ablations"]))

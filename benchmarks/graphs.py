@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -142,6 +143,8 @@ ARXIV = (169_343, 1_166_243)
 
 GRAPHS: dict[str, Callable[[], EdgeList | MiniBatches]] = {
     "power-law": lambda: power_law(*ARXIV),
+    "more-edges": lambda: power_law(ARXIV[0], 2 * ARXIV[1]),
+    "more-nodes": lambda: power_law(2 * ARXIV[0], ARXIV[1]),
     "uniform": lambda: uniform(*ARXIV),
     # As many nodes and edges as Cora.
     "citation": lambda: power_law(2_708, 10_556),
@@ -150,3 +153,9 @@ GRAPHS: dict[str, Callable[[], EdgeList | MiniBatches]] = {
     "tiny": lambda: power_law(64, 256),
     "tiny-sampled": lambda: sampled(power_law(64, 256), batches=2, seeds=8, fanouts=(3, 2)),
 }
+
+
+@functools.cache
+def graph_of(name: str) -> EdgeList | MiniBatches:
+    """The graph of that name, made once in a process."""
+    return GRAPHS[name]()

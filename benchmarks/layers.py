@@ -63,6 +63,12 @@ class Workload:
         own = {} if LAYERS[self.layer].on_blocks else {"x": self.x}
         return {**own, **self.weights}
 
+    def output_shapes(self) -> list[tuple[int, int]]:
+        """The shape of the output, or of that of each mini-batch."""
+        if LAYERS[self.layer].on_blocks:
+            return [(blocks[-1].num_rows, self.features) for blocks in self.graph.blocks]
+        return [(self.graph.num_rows, self.features)]
+
     def batch_inputs(self) -> list[Tensor]:
         """For each mini-batch the features that its first block reads."""
         return [self.x[nodes] for nodes in self.graph.inputs]
@@ -90,10 +96,11 @@ def workload(
     return work
 
 
-def cotangents(outputs: list[Tensor]) -> list[Tensor]:
+def cotangents(work: Workload) -> list[Tensor]:
     """A fixed gradient of each output, signed."""
     generator = torch.Generator().manual_seed(4)
-    return [torch.randn(y.shape, generator=generator).to(y.dtype) for y in outputs]
+    shapes = work.output_shapes()
+    return [torch.randn(shape, generator=generator).to(work.x.dtype) for shape in shapes]
 
 
 def reference_of(work: Workload) -> tuple[list[Tensor], dict[str, Tensor]]:
@@ -104,7 +111,7 @@ def reference_of(work: Workload) -> tuple[list[Tensor], dict[str, Tensor]]:
     if not work.training:
         return outputs, {}
     leaves = work.leaves()
-    gradients = torch.autograd.grad(outputs, list(leaves.values()), cotangents(outputs))
+    gradients = torch.autograd.grad(outputs, list(leaves.values()), cotangents(work))
     return [y.detach() for y in outputs], dict(zip(leaves, gradients, strict=True))
 
 
@@ -130,6 +137,11 @@ def by_head(compute: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
     return reference
 
 
+def at(rows: Tensor, index: Tensor) -> Tensor:
+    """Rows by number; its derivative is much faster than that of `rows[index]`."""
+    return rows.index_select(0, index)
+
+
 def sums(graph: EdgeList, values: Tensor) -> Tensor:
     """Sums of edge values by destination."""
     return values.new_zeros(graph.num_rows, *values.shape[1:]).index_add(0, graph.dst, values)
@@ -139,8 +151,8 @@ def edge_softmax(graph: EdgeList, scores: Tensor) -> Tensor:
     """Softmax of scores (E,) over the in-edges of each node."""
     top = scores.detach().new_zeros(graph.num_rows)
     top.scatter_reduce_(0, graph.dst, scores.detach(), "amax", include_self=False)
-    weights = (scores - top[graph.dst]).exp()
-    return weights / sums(graph, weights)[graph.dst]
+    weights = (scores - at(top, graph.dst)).exp()
+    return weights / at(sums(graph, weights), graph.dst)
 
 
 def gcn(graph: EdgeList, x: Tensor, weight: Tensor) -> Tensor:
@@ -149,7 +161,7 @@ def gcn(graph: EdgeList, x: Tensor, weight: Tensor) -> Tensor:
     Source: Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks.
     """
     norm = torch.bincount(graph.dst).to(x.dtype).rsqrt().unsqueeze(1)
-    return sums(graph, (x @ weight * norm)[graph.src]) * norm
+    return sums(graph, at(x @ weight * norm, graph.src)) * norm
 
 
 def gat(graph: EdgeList, x: Tensor, weight: Tensor, src: Tensor, dst: Tensor) -> Tensor:
@@ -159,8 +171,8 @@ def gat(graph: EdgeList, x: Tensor, weight: Tensor, src: Tensor, dst: Tensor) ->
     Source: Velickovic et al., Graph Attention Networks.
     """
     z = x @ weight
-    scores = functional.leaky_relu((z @ src)[graph.src] + (z @ dst)[graph.dst], 0.2)
-    return sums(graph, edge_softmax(graph, scores).unsqueeze(1) * z[graph.src])
+    scores = functional.leaky_relu(at(z @ src, graph.src) + at(z @ dst, graph.dst), 0.2)
+    return sums(graph, edge_softmax(graph, scores).unsqueeze(1) * at(z, graph.src))
 
 
 def gatv2(graph: EdgeList, x: Tensor, src: Tensor, dst: Tensor, attention: Tensor) -> Tensor:
@@ -170,8 +182,8 @@ def gatv2(graph: EdgeList, x: Tensor, src: Tensor, dst: Tensor, attention: Tenso
     Source: Brody et al., How Attentive are Graph Attention Networks?
     """
     left, right = x @ src, x @ dst
-    ends = functional.leaky_relu(left[graph.src] + right[graph.dst], 0.2)
-    return sums(graph, edge_softmax(graph, ends @ attention).unsqueeze(1) * left[graph.src])
+    ends = functional.leaky_relu(at(left, graph.src) + at(right, graph.dst), 0.2)
+    return sums(graph, edge_softmax(graph, ends @ attention).unsqueeze(1) * at(left, graph.src))
 
 
 def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
@@ -180,10 +192,15 @@ def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
     Source: Wang et al., Dynamic Graph CNN for Learning on Point Clouds.
     """
     t, p = x @ theta, x @ phi
-    messages = functional.relu(t[graph.dst] - t[graph.src] + p[graph.src])
-    index = graph.dst.unsqueeze(1).expand_as(messages)
-    empty = messages.new_zeros(graph.num_rows, messages.shape[1])
-    return empty.scatter_reduce(0, index, messages, "amax", include_self=False)
+    messages = functional.relu(at(t, graph.dst) - at(t, graph.src) + at(p, graph.src))
+    with torch.no_grad():
+        # As the mean of the largest: the derivative of torch's scattered maximum is very slow.
+        index = graph.dst.unsqueeze(1).expand_as(messages)
+        top = messages.new_zeros(graph.num_rows, messages.shape[1])
+        top.scatter_reduce_(0, index, messages, "amax", include_self=False)
+        share = (messages == at(top, graph.dst)).to(x.dtype)
+        share /= at(sums(graph, share), graph.dst)
+    return sums(graph, share * messages)
 
 
 def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> list[Tensor]:
@@ -198,7 +215,7 @@ def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> list[Tensor]:
         for i, block in enumerate(blocks):
             rows = functional.relu(rows) if i else rows
             degree = torch.bincount(block.dst, minlength=block.num_rows).clamp(min=1)
-            mean = sums(block, rows[block.src]) / degree.unsqueeze(1).to(x.dtype)
+            mean = sums(block, at(rows, block.src)) / degree.unsqueeze(1).to(x.dtype)
             own = rows[: block.num_rows] @ weights[f"own{i}"]
             rows = own + mean @ weights[f"others{i}"]
         outputs.append(rows)

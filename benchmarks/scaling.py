@@ -53,6 +53,7 @@ def measure(shape: str, edges: int) -> dict[str, object]:
                 gathers.append(1e3 * gather)
     return {
         "graph": shape,
+        "asked_edges": edges,
         "edges": graph.num_edges,
         "features": FEATURES,
         "ms": median(times),

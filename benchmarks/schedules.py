@@ -10,18 +10,17 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from statistics import median
 
 import torch
 
 from cases import Case
-from contenders import Runner, timed
+from contenders import Runner, stepper, timed
 from contenders.ours import on_ours
 from gossamer import native
-from graphs import GRAPHS
-from layers import workload
-from measure import stepper
+from graphs import graph_of
+from layers import Workload, workload
 
 # Rounds of a case until it took so long, and how many at least: the more, the less a choice can
 # look better than another by chance.
@@ -53,21 +52,21 @@ def choices_of(name: str) -> dict[str, int | bool]:
     return FORCED.get(name, {})
 
 
-def schedules_of(runner: Runner, case: Case) -> tuple:
+def schedules_of(runner: Runner, work: Workload) -> tuple:
     """How the kernels go over each of the runner's graphs."""
     found = []
-    for run in runner.runs:
-        stepper(replace(runner, runs=[run]), case)()
+    for batch in range(len(runner.runs)):
+        stepper(runner, work, batch)()
         found.append(tuple(runner.report().schedules))
     return tuple(found)
 
 
-def different_choices(runner: Runner, case: Case) -> dict[str, list[str]]:
+def different_choices(runner: Runner, work: Workload) -> dict[str, list[str]]:
     """One name for each way the kernels go, with the names of all choices that go so."""
     ways: dict[tuple, list[str]] = {}
     for name in (MODEL, *FORCED):
         with native.forced_schedule(**choices_of(name)):
-            ways.setdefault(schedules_of(runner, case), []).append(name)
+            ways.setdefault(schedules_of(runner, work), []).append(name)
     return {names[0]: names for names in ways.values()}
 
 
@@ -87,12 +86,12 @@ def in_turn(names: list[str], step: Callable[[], object]) -> dict[str, float]:
 
 def measure(case: Case) -> dict[str, object]:
     """The model's choice and each forced one, in this process: medians in ms."""
-    work = workload(case.layer, GRAPHS[case.graph](), case.features, case.training)
+    work = workload(case.layer, graph_of(case.graph), case.features, case.training)
     runner = on_ours(work)
-    step = stepper(runner, case)
+    step = stepper(runner, work)
     for _ in range(3):  # later calls may be other programs
         step()
-    ways = different_choices(runner, case)
+    ways = different_choices(runner, work)
     medians = in_turn(list(ways), step)
     runner.check()
     forced = {name: medians[way] for way, names in ways.items() for name in names if name != MODEL}

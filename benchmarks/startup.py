@@ -6,6 +6,7 @@ with one JSON object: microseconds of calls on a tiny graph, seconds of first ca
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -20,12 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gossamer as gs
-from contenders.models import GAT, GCN
-from layers import HEADS
+from contenders.models import GAT, GCN, SAGE
+from layers import HEADS, LAYERS
 
 CALLS = 2000
 OPERATIONS = (250, 500, 1000)
 WIDTHS = (16, 512)
+SAGE_WEIGHTS = LAYERS["sage"].weights(8)
 
 
 class Stack(nn.Module):
@@ -78,21 +81,66 @@ def two_layer_gat() -> nn.Module:
 
 
 def first(warm_up: bool) -> dict[str, float]:
-    """Seconds of the first step of a two-layer GAT, and programs compiled for another graph."""
+    """Seconds of the first step of a two-layer GAT; what that loaded of the compiler; programs
+    compiled for another graph and for other blocks.
+    """
     if warm_up:
         gs.warmup()
     fast, x = two_layer_gat(), torch.randn(4, 64)
     start = time.perf_counter()
     fast(small_graph(), x).sum().backward()
-    seconds = time.perf_counter() - start
-    # Whole mode starts with the second call on a graph; what that compiles is no recompilation.
-    for _ in range(2):
-        fast(small_graph(), x).sum().backward()
-    known = len(gs.explain(fast).programs)
-    other = gs.graph((torch.randint(50, (300,)), torch.randint(50, (300,))), num_nodes=50)
-    for _ in range(3):
-        fast(other, torch.randn(50, 64)).sum().backward()
-    return {"seconds": seconds, "recompiled": len(gs.explain(fast).programs) - known}
+    seconds, traced = time.perf_counter() - start, len(compiler_parts())
+    graphs = [small_graph(), random_graph(50, 300)]
+    layers = [
+        lambda graph=graph: fast(graph, torch.randn(graph.num_nodes(), 64)) for graph in graphs
+    ]
+    sage = gs.compile(
+        SAGE(**{name: torch.randn(shape) for name, shape in SAGE_WEIGHTS.items()}), fallback="error"
+    )
+    blocks = [random_blocks(20, 8, 4), random_blocks(60, 30, 10)]
+    batches = [lambda b=b: sage(b, torch.randn(b[0].num_src_nodes(), 8)) for b in blocks]
+    return {
+        "seconds": seconds,
+        "traced": traced,
+        "recompiled": recompiled(fast, layers),
+        "recompiled_blocks": recompiled(sage, batches),
+    }
+
+
+def compiler_parts() -> list[str]:
+    """The parts of tracer and compiler that are in this process."""
+    maps = Path("/proc/self/maps").read_text()
+    libraries = [name for name in ("gossamer_compiler", "libLLVM") if name in maps]
+    modules = ("gossamer.capture.tracer", "gossamer.emit.lower", "torch._dynamo")
+    return [*libraries, *(name for name in modules if name in sys.modules)]
+
+
+def recompiled(fast: nn.Module, calls: list[Callable[[], Tensor]]) -> int:
+    """Programs that training on a second structure adds to those of the first."""
+    known = []
+    for call in calls:
+        # Whole mode starts with the second call on a graph; what that compiles counts for it.
+        for _ in range(3):
+            call().sum().backward()
+        known.append(len(gs.explain(fast).programs))
+    return known[1] - known[0]
+
+
+def random_graph(nodes: int, edges: int) -> gs.Graph:
+    """Edges between random nodes."""
+    return gs.graph(tuple(torch.randint(nodes, (2, edges))), num_nodes=nodes)
+
+
+def random_blocks(*sizes: int) -> list[gs.Graph]:
+    """Blocks from each number of nodes to the next, with four edges for each destination."""
+    return [
+        gs.create_block(
+            (torch.randint(inputs, (4 * rows,)), torch.arange(rows).repeat(4)),
+            num_src_nodes=inputs,
+            num_dst_nodes=rows,
+        )
+        for inputs, rows in itertools.pairwise(sizes)
+    ]
 
 
 def chain(operations: int, width: int) -> float:
@@ -118,9 +166,15 @@ def chain(operations: int, width: int) -> float:
 
 
 def chains() -> dict[str, float]:
-    """Seconds by number of operations and width."""
+    """Seconds by number of operations and width, and how they grow with either."""
     gs.warmup()
-    return {f"chain_{n}_{width}_s": chain(n, width) for n in OPERATIONS for width in WIDTHS}
+    times = {(n, width): chain(n, width) for n in OPERATIONS for width in WIDTHS}
+    (few, *_, many), (narrow, wide) = OPERATIONS, WIDTHS
+    return {
+        **{f"chain_{n}_{width}_s": seconds for (n, width), seconds in times.items()},
+        "chain_growth": times[many, wide] / times[few, wide],
+        "chain_width": times[many, wide] / times[many, narrow],
+    }
 
 
 def probe(name: str, cache: str) -> dict[str, float]:
@@ -142,7 +196,9 @@ def probes() -> dict[str, float]:
             "cold_s": first_cold["seconds"],
             "after_warmup_s": first_warm["seconds"],
             "from_disk_s": first_known["seconds"],
+            "from_disk_traced": first_known["traced"],
             "recompiled": first_cold["recompiled"],
+            "recompiled_blocks": first_cold["recompiled_blocks"],
             **probe("chains", other),
         }
 

@@ -33,7 +33,8 @@ def number(value: float | None, digits: int = 1) -> str:
 def case_table(entry: Mapping) -> str:
     """One case: times, how many times faster Gossamer is, memory, errors."""
     own = next((row["median_ms"] for row in entry["rows"] if row["contender"] == OURS), None)
-    head = ["contender", "median ms", "ours is", "huge pages", "peak MB", "format ms", "error"]
+    head = ["contender", "median ms", "ours is", "huge pages", "peak MB"]
+    head += ["format ms", "with format", "error"]
     return markdown(head, (case_row(row, own) for row in entry["rows"]))
 
 
@@ -42,7 +43,7 @@ def case_row(row: Mapping, own: float | None) -> list[str]:
     title, error = CONTENDERS[row["contender"]].title, max(row["errors"].values(), default=None)
     shown_error = "-" if error is None else f"{error:.0e}"
     if row["median_ms"] is None:
-        return [title, row["problem"] or "-", "-", "-", "-", "-", shown_error]
+        return [title, row["problem"] or "-", *"-----", shown_error]
     once = " (one call)" if row["once"] else ""
     ratio = f"{row['median_ms'] / own:.1f}x" if own else "-"
     return [
@@ -52,6 +53,7 @@ def case_row(row: Mapping, own: float | None) -> list[str]:
         number(row["thp_ms"]),
         number(row["peak_mb"], 0),
         number(row["convert_ms"], 0),
+        number(row["median_ms"] + (row["convert_ms"] or 0)),
         shown_error,
     ]
 
@@ -68,9 +70,17 @@ def case_text(entry: Mapping) -> str:
 
 
 def bars_table(found: Sequence[Verdict]) -> str:
-    """Every bar, met or missed."""
-    rows = ([v.about, v.wanted, v.found, "met" if v.met else "MISSED"] for v in found)
-    return markdown(["bar", "wanted", "found", ""], rows)
+    """Every bar that was measured, met or missed, and how many of each."""
+    measured = [v for v in found if v.met is not None]
+    rows = ([v.about, v.wanted, v.found, "met" if v.met else "MISSED"] for v in measured)
+    counts = f"{sum(v.met for v in measured)} of {len(measured)} bars that were measured are met; "
+    counts += f"{len(found) - len(measured)} were not measured."
+    return f"{markdown(['bar', 'wanted', 'found', ''], rows)}\n\n{counts}"
+
+
+def unmeasured(found: Sequence[Verdict]) -> str:
+    """The bars that were not measured, a line each; empty when there is none."""
+    return "\n".join(f"not measured: {v.about}, {v.wanted}" for v in found if v.met is None)
 
 
 def schedules_table(rows: Sequence[Mapping]) -> str:
@@ -99,6 +109,18 @@ def scaling_row(row: Mapping) -> list[str]:
     times = [number(row[key], 2) for key in ("ms", "bound_ms", "gather_ms")]
     ratio = f"{row['ms'] / row['bound_ms']:.2f}x"
     return [row["graph"], f"{row['edges']:,}", str(row["features"]), *times, ratio]
+
+
+def growth_table(rows: Sequence[Mapping]) -> str:
+    """Peak extra memory of Gossamer by numbers of nodes and edges."""
+    head = ["case", "nodes", "edges", "peak MB"]
+    return markdown(head, map(growth_row, rows))
+
+
+def growth_row(row: Mapping) -> list[str]:
+    """The cells of one case."""
+    case, peak = Case(**row["case"]), number(row["peak_mb"], 0)
+    return [case.title, f"{row['nodes']:,}", f"{row['edges']:,}", peak]
 
 
 def ablations_table(entries: Sequence[Mapping]) -> str:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from gossamer.compiler import OPTIONAL_PASSES
 from graphs import EdgeList
-from layers import LAYERS, Workload
+from layers import LAYERS, Workload, cotangents
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Runner:
         leaves: the tensors that get gradients.
         gradients: reads them, by the workload's names and in its shapes.
         check: raises when the last call did not take the path that the contender stands for.
-        convert_s: seconds that making the graph's format took, once; 0 where each call does it.
+        convert_s: seconds that making the graph's format takes; 0 where each call does it.
         elsewhere: the same module on another workload, to make its first calls there.
         report: what Gossamer did in the last calls; None for others.
     """
@@ -45,6 +47,8 @@ class Runner:
 
 
 Builder = Callable[[Workload], Runner]
+# How often a graph's format is made, to know what that takes.
+CONVERSIONS = 3
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,12 @@ def timed(make: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     return made, time.perf_counter() - start
 
 
+def converted(make: Callable[[EdgeList], Any], graph: EdgeList) -> tuple[Any, float]:
+    """A graph in a contender's format, and the seconds that making it takes: a median."""
+    found = [timed(make, graph) for _ in range(CONVERSIONS)]
+    return found[-1][0], statistics.median(seconds for _, seconds in found)
+
+
 def graphs_by_call(
     work: Workload,
     make_graph: Callable[[EdgeList], Any],
@@ -134,8 +144,36 @@ def graphs_by_call(
     """
     if LAYERS[work.layer].on_blocks:
         return [lambda blocks=blocks: make_blocks(blocks) for blocks in work.graph.blocks], 0.0
-    graph, seconds = timed(make_graph, work.graph)
+    graph, seconds = converted(make_graph, work.graph)
     return [lambda: graph], seconds
+
+
+def stepper(runner: Runner, work: Workload, batch: int | None = None) -> Callable[[], list[Tensor]]:
+    """What runs a workload once: the forwards without gradients, or with the backward of each; or
+    only one of its mini-batches.
+    """
+    chosen = slice(batch, None if batch is None else batch + 1)
+    runs = runner.runs[chosen]
+
+    def infer() -> list[Tensor]:
+        with torch.no_grad():
+            return [run() for run in runs]
+
+    if not work.training:
+        return infer
+    pulls = cotangents(work)[chosen]
+
+    def step() -> list[Tensor]:
+        for leaf in runner.leaves:
+            leaf.grad = None
+        outputs = []
+        for run, pull in zip(runs, pulls, strict=True):
+            y = run()
+            y.backward(pull)
+            outputs.append(y.detach())
+        return outputs
+
+    return step
 
 
 def direct(work: Workload, runs: Sequence[Callable[[], Tensor]], **rest: Any) -> Runner:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import EdgeConv, GATConv, GATv2Conv, GCNConv, SAGEConv
 
-from contenders import Runner, of_module, timed
+from contenders import Runner, converted, of_module
 from graphs import EdgeList
 from layers import HEADS, Workload
 
@@ -45,7 +45,7 @@ def whole_graph(make: Callable) -> Callable[..., Runner]:
 
     def build(work: Workload, form: Format, wrap: Wrap, check: Callable) -> Runner:
         conv, parameters, gradients = make(work)
-        edge_index, seconds = timed(form, work.graph)
+        edge_index, seconds = converted(form, work.graph)
         call = wrap(conv)
         return of_module(
             work,

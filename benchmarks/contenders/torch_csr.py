@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from contenders import Runner, direct, timed
+from contenders import Runner, converted, direct
 from graphs import EdgeList
 from layers import Workload
 
@@ -38,7 +38,7 @@ def averaging(graph: EdgeList) -> Tensor:
 
 def gcn(work: Workload) -> Runner:
     """One product with the normalised matrix."""
-    adjacency, seconds = timed(normalised, work.graph)
+    adjacency, seconds = converted(normalised, work.graph)
     assert adjacency.layout == torch.sparse_csr
     return direct(work, [lambda: adjacency @ (work.x @ work.weights["weight"])], convert_s=seconds)
 

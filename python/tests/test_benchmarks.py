@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,15 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import bars
 import docs
+import options
 import schedules
 import tables
-from bench import quick_contenders
 from cases import Case, star
 from contenders import ABLATIONS, CONTENDERS
 from graphs import GRAPHS
 from layers import LAYERS, workload
-from measure import Row, allowed, errors_of, prepare, references, relative_error, take_turns
+from measure import Row, by_threads, prepare, take_turns
+from references import ReferenceFiles, allowed, errors_of, keep, load, references, relative_error
 
 COMPARED = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "torch-csr", "gossamer-dgl", "gossamer")
 
@@ -105,10 +107,14 @@ def entry(layer: str, mode: str, times: dict[str, float], peaks: dict[str, float
     return {"case": case, "nodes": 1000, "edges": 5000, "rows": rows, "bound_ms": 5.0}
 
 
+def measured(record: dict) -> list[bars.Verdict]:
+    return [v for v in bars.verdicts(record) if v.met is not None]
+
+
 def test_bars():
     times = {"dgl-udf": 199.0, "dgl": 34.0, "pyg-dynamic": 90.0, "pyg-static": 60.0, "gossamer": 10}
     record = {"cases": [entry("gcn", "training", times, {"dgl": 20.0, "gossamer": 20.5})]}
-    assert [(v.about, v.found, v.met) for v in bars.verdicts(record)] == [
+    assert [(v.about, v.found, v.met) for v in measured(record)] == [
         ("gcn training vs DGL UDF", "19.9x", False),
         ("gcn training vs DGL built-ins", "3.4x", True),
         ("gcn training vs PyG compiled", "6.0x", False),
@@ -120,7 +126,7 @@ def test_bars_between_layers_and_threads():
     gcn, gat = (
         entry(layer, "inference", {"gossamer": t}, {}) for layer, t in (("gcn", 10), ("gat", 20))
     )
-    found = bars.verdicts({"cases": [gcn, gat], "threads": {"1": 32.0, "2": 20.0}})
+    found = measured({"cases": [gcn, gat], "threads": {"1": 32.0, "2": 20.0}})
     assert [(v.found, v.met) for v in found] == [("2.00x", False), ("1.60x", True)]
 
 
@@ -137,9 +143,9 @@ def test_tables_show_ratio_bound_and_problem():
 
 
 def test_bars_of_sizes_and_first_calls():
-    row = {"graph": "uniform", "edges": 10, "ms": 3.0, "bound_ms": 2.0}
-    found = bars.verdicts({"scaling": [row], "startup": {"small_us": 40.0, "recompiled": 1}})
-    assert [(v.found, v.met) for v in found] == [("1.50x", False), ("40 us", True), ("1", False)]
+    row = {"graph": "uniform", "asked_edges": 10**6, "ms": 3.0, "bound_ms": 2.0}
+    found = measured({"scaling": [row], "startup": {"small_us": 40.0, "recompiled": 1}})
+    assert [(v.found, v.met) for v in found] == [("1.50x", False), ("40.0 us", True), ("1", False)]
 
 
 def test_the_page_holds_bars_cases_and_pictures(tmp_path):
@@ -187,17 +193,84 @@ def test_short_calls_are_made_several_times_in_their_turn():
 
 
 def test_quick_runs_hold_what_bars_speak_of():
-    names = list(CONTENDERS)
-    assert quick_contenders(tiny("gat", "training"), names) == [
-        "dgl",
-        "pyg",
-        "pyg-edge-index",
-        "pyg-dynamic",
-        "pyg-static",
-        "gossamer",
+    quick = options.parse(["--quick"])
+    plan = replace(options.plan_of(quick), contenders=list(CONTENDERS))
+
+    def kept(layer, mode):
+        return options.plan_for(tiny(layer, mode), quick, plan)
+
+    training = kept("gat", "training")
+    peers = ["dgl", "pyg", "pyg-edge-index", "pyg-dynamic", "pyg-static"]
+    assert training.contenders == [*peers, "gossamer"]
+    assert training.weighed == ["dgl", "gossamer"]
+    assert kept("gat", "inference").weighed == ["gossamer"]
+    assert "dgl-udf" in kept("gcn", "inference").contenders
+    assert kept("sage", "training").contenders == list(CONTENDERS)
+    assert not plan.thp
+    assert options.parts_of(quick) == ["cases", "startup"]
+
+
+def test_without_options_everything_is_measured():
+    everything = options.parse([])
+    assert options.parts_of(everything) == ["cases", *options.PARTS]
+    assert options.plan_of(everything).thp
+    assert options.parts_of(options.parse(["--layers", "gat"])) == ["cases"]
+    assert options.parts_of(options.parse(["--scaling", "--growth"])) == ["scaling", "growth"]
+
+
+def test_both_modes_of_a_case_share_a_reference(tmp_path):
+    inference, training = tiny("gcn", "inference"), tiny("gcn", "training")
+    files = ReferenceFiles(tmp_path, [inference, training])
+    assert files.place(inference) == files.place(training)
+    path, case = files.place(inference)
+    assert case == training
+    keep(case, path)
+    (outputs, gradients), bounds = load(path, inference)
+    assert (gradients, set(bounds)) == ({}, {"output"})
+    (expected, wanted), _ = references(training)
+    (_, gradients), bounds = load(path, training)
+    assert all(torch.equal(*pair) for pair in zip(outputs, expected, strict=True))
+    assert all(torch.equal(gradients[name], wanted[name]) for name in wanted)
+    assert set(bounds) == {"output", "gradient of x", "gradient of weight"}
+
+
+def test_threads_give_the_same_bits_and_times_of_each():
+    before = torch.get_num_threads()
+    times = by_threads(tiny("gat", "inference"), [1, 2], rounds=1)
+    torch.set_num_threads(before)
+    assert set(times) == {"1", "2"}
+
+
+def test_growth_bars():
+    def row(graph, nodes, edges, peak):
+        case = vars(Case("gcn", "inference", graph, 64))
+        return {"case": case, "nodes": nodes, "edges": edges, "peak_mb": peak}
+
+    rows = [
+        row("power-law", 100, 10**6, 40.0),
+        row("more-nodes", 200, 10**6, 79.0),
+        row("more-edges", 100, 2 * 10**6, 140.0),
     ]
-    assert "dgl-udf" in quick_contenders(tiny("gcn", "inference"), names)
-    assert quick_contenders(tiny("sage", "training"), names) == names
+    assert [(v.about, v.found, v.met) for v in measured({"growth": rows})] == [
+        ("gcn inference, memory with twice the nodes", "1.98x", True),
+        ("gcn inference, memory per further edge", "100.0 bytes", False),
+    ]
+
+
+def test_a_schedule_is_held_against_the_best_one_forced():
+    case = vars(Case("gat", "inference", "uniform", 64))
+    row = {"case": case, "model_ms": 11.0, "forced_ms": {"whole rows": 10.0, "other": 12.0}}
+    assert [(v.found, v.met) for v in measured({"schedules": [row]})] == [("1.10x", False)]
+
+
+def test_every_bar_is_named_when_nothing_was_measured():
+    found = bars.verdicts({})
+    assert {v.met for v in found} == {None}
+    names = [v.about for v in found]
+    assert len(names) == len(set(names))
+    assert "edgeconv training vs DGL UDF" in names
+    assert len(tables.unmeasured(found).splitlines()) == len(names)
+    assert f"{len(names)} were not measured" in tables.bars_table(found)
 
 
 def test_choices_that_go_one_way_are_measured_once(monkeypatch):

@@ -1,0 +1,149 @@
+"""The command line of the benchmark, and what it asks for: parts, cases, and how to measure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+import measure
+from bars import SPEED
+from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, product, star
+from contenders import CONTENDERS, OURS
+from graphs import GRAPHS
+from layers import HEADS, LAYERS
+
+# What can be measured beside cases, each by a flag of its name.
+PARTS = {
+    "startup": "calls on tiny graphs, first calls in new processes",
+    "scaling": "the sum over neighbours from 10^5 to 10^7 edges",
+    "growth": "memory with more edges and with more nodes",
+    "schedules": "the choice of schedules beside each choice forced",
+    "ablations": "each pass of the compiler left out in turn",
+}
+QUICK_CONTENDERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic", OURS)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How cases are measured.
+
+    Attributes:
+        contenders: names. weighed: those whose memory is measured. thp: also with huge pages.
+        rounds: at most; no new round of a case after `limit_s`. slow_s: longer calls are made once.
+        process_s: a process that takes longer is given up.
+    """
+
+    contenders: list[str]
+    weighed: list[str]
+    thp: bool
+    rounds: int
+    limit_s: float
+    threads: int
+    slow_s: float = measure.SLOW_S
+    process_s: float = 3600
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="./dev bench",
+        description="Measures Gossamer beside its peers. Without options everything, which takes "
+        "hours; flags of parts choose these only.",
+    )
+    parser.add_argument("--quick", action="store_true", help="what bars speak of, few rounds")
+    parser.add_argument("--layers", nargs="+", choices=LAYERS)
+    parser.add_argument("--modes", nargs="+", choices=MODES)
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS)
+    parser.add_argument("--features", nargs="+", type=int, help=f"multiples of {HEADS}")
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS)
+    parser.add_argument("--weigh", nargs="*", choices=CONTENDERS, help="whose memory is measured")
+    parser.add_argument(
+        "--thp",
+        action=argparse.BooleanOptionalAction,
+        help="also with torch's huge pages; so it is without --quick",
+    )
+    for name, what in PARTS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"{what}; only that")
+    parser.add_argument("--write-docs", action="store_true", help="docs/performance.md; only that")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--add", action="store_true", help="keep what the output file holds")
+    parser.add_argument("--output", type=Path, default=Path("bench-output/bench.json"))
+    options = parser.parse_args(arguments)
+    if any(size % HEADS for size in options.features or []):
+        parser.error(f"--features: the layers have {HEADS} heads, so use multiples of {HEADS}")
+    return options
+
+
+def parts_of(options: argparse.Namespace) -> list[str]:
+    """The parts that are measured; "cases" is one. A choice of cases means those only."""
+    chosen = [name for name in PARTS if getattr(options, name)]
+    if chosen:
+        return chosen
+    kinds = (options.layers, options.modes, options.graphs, options.features, options.contenders)
+    if any(kind is not None for kind in kinds):
+        return ["cases"]
+    return ["cases", "startup"] if options.quick else ["cases", *PARTS]
+
+
+def cases_of(options: argparse.Namespace) -> list[Case]:
+    """The cases that the command line asks for."""
+    layers = options.layers or [name for name in LAYERS if not options.quick or has_bars(name)]
+    modes = options.modes or list(MODES)
+    if options.graphs or options.features:
+        graphs = options.graphs or [BASE_GRAPH]
+        return product(layers, modes, graphs, options.features or [BASE_FEATURES])
+    if options.quick:
+        return product(layers, modes, [BASE_GRAPH], [BASE_FEATURES])
+    return star(layers, modes)
+
+
+def base_cases(options: argparse.Namespace) -> list[Case]:
+    """The cases of the parts that look at whole layers on the base graph."""
+    layers = options.layers or list(dict.fromkeys(layer for layer, _ in SPEED))
+    return product(layers, options.modes or MODES, [BASE_GRAPH], [BASE_FEATURES])
+
+
+def has_bars(layer: str) -> bool:
+    """Whether bars speak of a layer: of whole graphs some, of sampled blocks all."""
+    return LAYERS[layer].on_blocks or any(layer == name for name, _ in SPEED)
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """How the command line wants cases measured; says which contenders are not installed."""
+    wanted = options.contenders or (QUICK_CONTENDERS if options.quick else list(CONTENDERS))
+    names = [name for name in wanted if CONTENDERS[name].installed]
+    for name in wanted:
+        if name not in names:
+            print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
+    rounds, limit_s = (3, 6.0) if options.quick else (11, 60.0)
+    return Plan(
+        contenders=names,
+        weighed=names if options.weigh is None else options.weigh,
+        thp=not options.quick if options.thp is None else options.thp,
+        rounds=options.rounds or rounds,
+        limit_s=limit_s,
+        threads=options.threads,
+        slow_s=measure.QUICK_SLOW_S if options.quick else measure.SLOW_S,
+    )
+
+
+def plan_for(case: Case, options: argparse.Namespace, plan: Plan) -> Plan:
+    """The plan for one case: a quick run leaves out what no bar speaks of, and a training step of
+    DGL's UDFs on a whole graph, which takes half a minute.
+    """
+    if not options.quick:
+        return plan
+    kept, weighed = plan.contenders, plan.weighed
+    if options.contenders is None and (case.layer, case.mode) in SPEED:
+        named = {OURS, *(name for group in SPEED[case.layer, case.mode] for name in group)}
+        slow = {"dgl-udf"} if case.training else set()
+        kept = [name for name in kept if name in named - slow]
+    if options.weigh is None:
+        compared = (OURS, "dgl") if case.training else (OURS,)
+        weighed = [name for name in kept if name in compared]
+    return replace(plan, contenders=kept, weighed=weighed)

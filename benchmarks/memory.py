@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable
 from pathlib import Path
 
+import gossamer
 from cases import Case
 from contenders import contender, stepper
 from graphs import graph_of
@@ -18,7 +20,7 @@ REHEARSALS = 3
 def peak_memory(case: Case, name: str) -> float | None:
     """Megabytes that one call adds to this process at its peak; None where it can't be measured.
 
-    The call is the first one of its size, so memory kept from earlier calls does not hide any. The
+    The call is the first one of its size, and what earlier calls keep is given back first. The
     graph's index arrays and compiled code are no part of it: a narrow call on the same graph and
     calls on a tiny graph make them before, by the same module where its first calls differ from
     later ones.
@@ -41,7 +43,7 @@ def peak_memory(case: Case, name: str) -> float | None:
         ready(made(graph, 4))()
         ready(rehearsal)()
         step = first_step(builder, made(graph, case.features), rehearsal)
-    gc.collect()
+    give_back()
     try:
         # Makes the peak that the kernel keeps start from now.
         Path("/proc/self/clear_refs").write_text("5")
@@ -60,6 +62,13 @@ def first_step(builder: Callable, work: Workload, rehearsal: Workload) -> Callab
         for _ in range(REHEARSALS):
             step()
     return stepper(runner, work)
+
+
+def give_back() -> None:
+    """Gives the system what was freed but is kept for later calls, which would hide their needs."""
+    gc.collect()
+    gossamer.release_memory()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def status_megabytes(name: str) -> float:

@@ -152,7 +152,7 @@ def summary(report: gs.report.Report) -> str:
     return "\n".join(
         [
             *lines,
-            f"{report.mode} mode: {report.mode_reason}",
+            *(f"calls in {c.mode} mode: {c.count} ({c.reason})" for c in report.calls),
             f"{len(report.programs)} programs, made in {spent:.2f} s; {len(report.fallbacks)} "
             f"calls run eagerly; {len(stored)} arrays with a row for each edge",
         ]

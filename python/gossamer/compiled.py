@@ -190,9 +190,6 @@ def _call(session: Session, function: Callable, args: tuple, kwargs: dict) -> An
         from gossamer.in_dynamo import call_in_dynamo
 
         return call_in_dynamo(session, function, args, kwargs)
-    # Checkpointing runs a forward twice and compares what both save: one mode for both.
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return call_regions(session, function, args, kwargs)
     found = session.whole.find(function, args, kwargs)
     if isinstance(found, Ready):
         return found.run()

@@ -43,6 +43,8 @@ OPTIONAL_PASSES = (
 """What `gossamer/passes/Pipeline.h` lets a compilation leave out."""
 
 _STAGES = {"captured": 3, "optimized": 4, "kernels": 5, "llvm": 6}
+# How MLIR goes on to print the operation, which says nothing to users.
+_OPERATION = "; see current operation:"
 _PROGRAM, _REMARKS, _BUFFERS, _ERROR_TEXT, _ERROR_FILE = 0, 1, 2, 7, 8
 
 
@@ -152,7 +154,8 @@ def _compile(ir: str, options: str) -> Compiled:
 
         if not library.gsOk(result):
             file = part(_ERROR_FILE).decode() or None
-            raise CompileError(part(_ERROR_TEXT).decode(), file, library.gsErrorLine(result))
+            reason = part(_ERROR_TEXT).decode().partition(_OPERATION)[0]
+            raise CompileError(reason, file, library.gsErrorLine(result))
         texts = {stage: part(index).decode() for stage, index in _STAGES.items()}
         return Compiled(
             program=_tensor(part(_PROGRAM)),

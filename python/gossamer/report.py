@@ -94,6 +94,19 @@ class KernelSchedule:
     source: str
 
 
+@dataclass(frozen=True)
+class Calls:
+    """Calls that ran in one mode for one reason.
+
+    Attributes:
+        mode: "whole" or "region". count: how many there were.
+    """
+
+    mode: str
+    reason: str
+    count: int
+
+
 class Report:
     """The report of one compiled module or function."""
 
@@ -109,6 +122,16 @@ class Report:
     def mode_reason(self) -> str:
         """Why the last call ran so."""
         return self._session.whole.reason
+
+    @property
+    def calls(self) -> list[Calls]:
+        """How all calls ran so far, one entry for each mode and reason, the most frequent first.
+
+        A call in other circumstances is another first call: another number of features, training
+        or evaluation, with or without gradients.
+        """
+        found = [Calls(*how, count) for how, count in self._session.whole.calls().items()]
+        return sorted(found, key=lambda calls: -calls.count)
 
     @property
     def fallbacks(self) -> list[Fallback]:
@@ -181,6 +204,7 @@ class Report:
             "model": self._session.name,
             "mode": self.mode,
             "mode_reason": self.mode_reason,
+            "calls": [asdict(item) for item in self.calls],
             "fallbacks": [asdict(item) for item in self.fallbacks],
             "compilations": [asdict(item) for item in self.compilations],
             "programs": [asdict(item) for item in self.programs],
@@ -194,7 +218,8 @@ class Report:
         return [dict(remark) for program in self._session.programs for remark in program.remarks]
 
     def __str__(self) -> str:
-        lines = [f"report of {self._session.name}", f"{self.mode} mode: {self.mode_reason}"]
+        lines = [f"report of {self._session.name}"]
+        lines += [f"calls in {c.mode} mode: {c.count} ({c.reason})" for c in self.calls]
         lines += self._source_lines()
         for item in self.fallbacks:
             lines.append(f"runs eagerly: {item.file}:{item.line}: {item.reason}; {item.remedy}")

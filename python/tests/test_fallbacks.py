@@ -90,3 +90,17 @@ def test_the_degree_as_a_python_number():
     (fallback,) = assert_twins(_of_degree(lambda d: float(d)), H).fallbacks
     assert fallback.reason.startswith("a Python number is made of")
     assert "without float() or int()" in fallback.remedy
+
+
+@pytest.mark.parametrize("width", [(0,), (2, 0)])
+def test_rows_without_numbers_run_eagerly_with_a_clear_reason(width):
+    x = torch.empty(make_graph().num_nodes(), *width, dtype=torch.float64, requires_grad=True)
+    fast = gs.compile(once(lambda edges: {"m": edges.src["h"] * 2}, mail_sum))
+    with pytest.warns(gs.FallbackWarning, match=r"rows of shape \(.*\) hold no numbers") as seen:
+        y = fast(make_graph(), x)
+    assert y.shape == x.shape
+    assert not any("tensor<" in str(warning.message) for warning in seen)
+    y.sum().backward()
+    assert x.grad.shape == x.shape
+    (entry,) = gs.explain(fast).fallbacks
+    assert entry.file == __file__

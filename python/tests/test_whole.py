@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import gossamer as gs
 import gossamer.dgl.function as fn
@@ -656,7 +657,43 @@ def test_the_report_says_how_the_last_call_ran():
     assert gs.explain(fast).mode_reason == "not called yet"
     assert modes(fast, lambda: (make_graph(), H)) == ["region", "whole", "whole", "whole"]
     report = gs.explain(fast)
-    assert str(report).splitlines()[1] == f"whole mode: {report.mode_reason}"
+    assert str(report).splitlines()[1] == f"calls in whole mode: 3 ({report.mode_reason})"
     assert report.to_dict()["mode"] == "whole"
     assert sys.modules["gossamer"] is gs
     assert named_outputs(fast(make_graph(), H))
+
+
+def test_the_report_counts_calls_by_mode():
+    """Five steps and then a call without gradients, which is a first call again."""
+    fast, x = compiled(once(copy_h, mail_sum)), H.clone().requires_grad_()
+    for _ in range(5):
+        fast(make_graph(), x).sum().backward()
+    with torch.no_grad():
+        fast(make_graph(), x)
+    report = gs.explain(fast)
+    assert [(c.mode, c.count) for c in report.calls] == [("whole", 4), ("region", 2)]
+    assert report.mode == "region"
+    assert report.calls[1].reason == report.mode_reason
+    assert report.to_dict()["calls"][0]["count"] == 4
+    assert "calls in region mode: 2 (the first call with this code" in str(report)
+
+
+def test_every_call_is_counted_once():
+    """Also calls that fall back, that torch watches, and those after too many refusals."""
+
+    def layer(graph, x):
+        with graph.local_scope():
+            graph.ndata["h"] = x
+            graph.update_all(copy_h, lambda nodes: {"y": nodes.mailbox["m"].sort(1)[0].sum(1)})
+            return graph.ndata["y"]
+
+    fast = gs.compile(layer, backend="torch")
+    with pytest.warns(gs.errors.FallbackWarning):
+        fast(make_graph(), H)
+    for _ in range(5):
+        fast(make_graph(), H)
+    checkpoint(fast, make_graph(), H, use_reentrant=False)
+    calls = gs.explain(fast).calls
+    assert sum(c.count for c in calls) == 7
+    assert {c.mode for c in calls} == {"region"}
+    assert any("torch.utils.checkpoint" in c.reason for c in calls)

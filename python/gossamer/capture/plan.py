@@ -14,7 +14,7 @@ from gossamer.capture.call import Dag
 from gossamer.capture.session import ProgramRecord, Session
 from gossamer.capture.training import PlanFunction, Training, dependencies
 from gossamer.emit import emit
-from gossamer.emit.ir import detached, text
+from gossamer.emit.ir import Function, detached, empty_table, text
 from gossamer.errors import CompileError
 from gossamer.report import Compilation, Fallback
 from gossamer.structure import Structure
@@ -126,6 +126,7 @@ class Plan:
         wide = any(structure.wide_index for structure in structures)
         code = text(detached(self.emitted.function, unused)) if unused else self.emitted.text
         try:
+            _refuse_empty(self.emitted.function)
             program = programs.program_for(code, options, wide)
         except CompileError as error:
             if self._required:
@@ -209,3 +210,11 @@ def run_tensors(
             return plan.execute(structures, tensors)
         return list(PlanFunction.apply(plan, structures, *tensors))
     return plan.execute(structures, tensors)
+
+
+def _refuse_empty(function: Function) -> None:
+    """Kernels compute numbers: tables without any are left to torch."""
+    found = empty_table(function)
+    if found is not None:
+        table, place = found
+        raise CompileError(f"rows of shape {table.features} hold no numbers", *place)

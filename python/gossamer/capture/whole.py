@@ -51,6 +51,9 @@ _MAX_SITES = 128
 #: Keys with which a call went through in region mode; more means that they hardly come again.
 _MAX_SEEN = 16
 
+_FIRST = "the first call with this code and these arguments"
+_FELL_BACK = "a graph call fell back to eager"
+
 #: Objects that change with each call are not worth a look before the walk.
 _MAX_RENEWALS = 16
 
@@ -109,15 +112,17 @@ class Ready(NamedTuple):
 
 
 class Whole:
-    """The whole plans of one compiled module, and how its last call ran.
+    """The whole plans of one compiled module, and how its calls ran.
 
     Attributes:
-        mode: "whole" or "region"; `reason` says why.
+        mode: "whole" or "region", of the last call; `reason` says why.
     """
 
     def __init__(self, session: Session) -> None:
         self.mode = "region"
         self.reason = "not called yet"
+        self._calls: dict[tuple[str, str], int] = {}
+        self._counting = threading.Lock()
         self._session = session
         self._sites: dict[Hashable, _Site] = {}
         self._forms: dict[Hashable, tuple[ArgumentForm, _Site]] = {}
@@ -128,7 +133,7 @@ class Whole:
     def find(self, function: Callable, args: tuple, kwargs: dict) -> Ready | Candidate | None:
         """How to run a call: as one program, or in region mode."""
         if self._refusals >= MAX_REFUSALS:
-            return None
+            return self._region(self.reason)
         reason = _unusual_state()
         if reason is not None:
             return self._region(reason)
@@ -153,21 +158,32 @@ class Whole:
             form = ArgumentForm.of(arguments)
             self._forms[state] = (form, site)
 
+    def calls(self) -> dict[tuple[str, str], int]:
+        """How many calls ran in a mode for a reason."""
+        with self._counting:
+            return dict(self._calls)
+
     def note(self, candidate: Candidate) -> None:
         """A call went through in region mode; remember it when nothing fell back."""
         site = candidate.site
         if candidate.refused != self._session.refused:
-            self._region("a graph call fell back to eager")
+            self._region(_FELL_BACK)
             site.fell_back += 1
             if site.fell_back >= _MAX_FALLBACKS and not site.plans:
                 site.refusal = self.reason
             return
+        self._region(_FIRST)
         site.seen.add(candidate.key)
         if len(site.seen) >= _MAX_SEEN and not site.plans:
             site.refusal = "what forward depends on changes from call to call"
 
     def _region(self, reason: str) -> None:
-        self.mode, self.reason = "region", reason
+        self._note_mode("region", reason)
+
+    def _note_mode(self, mode: str, reason: str) -> None:
+        self.mode, self.reason = mode, reason
+        with self._counting:
+            self._calls[mode, reason] = self._calls.get((mode, reason), 0) + 1
 
     def _site(self, function: Callable, state: Hashable, arguments: Arguments) -> _Site:
         key = (state, arguments.key)
@@ -203,7 +219,6 @@ class Whole:
         name = self._entry(key, function, arguments)
         trace = FORWARDS.get(name)
         if trace is None and key not in site.seen:
-            self._region("the first call with this code and these arguments")
             return Candidate(site, key, self._session.refused)
         return self._capture(site, key, function, arguments, reached, name, trace)
 
@@ -250,7 +265,7 @@ class Whole:
         return self._session.reach(function), None
 
     def _ready(self, plan: WholePlan, arguments: Arguments, reached: Reached) -> Ready:
-        self.mode, self.reason = "whole", "forward makes results and fields, nothing else"
+        self._note_mode("whole", "forward makes results and fields, nothing else")
         return Ready(plan, arguments, reached)
 
     def _refuse(self, site: _Site, reason: str) -> None:
@@ -292,6 +307,9 @@ def _unusual_state() -> str | None:
     """Why torch code does not do what it usually does, or None."""
     if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
         return "a torch mode sees every operator"
+    # Checkpointing runs a forward twice and compares what both save: one mode for both.
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return "hooks see the tensors that are saved, as with torch.utils.checkpoint"
     if torch.jit.is_tracing() or torch.compiler.is_compiling():
         return "torch is tracing"
     return transform_at_work()

@@ -137,6 +137,15 @@ class Builder:
         return Function(tuple(arguments), tuple(reversed(ops)), tuple(results), num_graphs)
 
 
+def empty_table(function: Function) -> tuple[Type, Place] | None:
+    """The first table whose rows hold no numbers, and where the user's code makes it."""
+    for op in function.ops:
+        for value in (*op.operands, op.result):
+            if 0 in value.type.features:
+                return value.type, op.place
+    return None
+
+
 def detached(function: Function, results: Collection[int]) -> Function:
     """The function, where no gradient flows from the results of these numbers."""
     returned, ops = list(function.results), list(function.ops)

@@ -64,7 +64,8 @@ def run_case(case: Case, plan: Plan, references: ReferenceFiles) -> dict:
             row["thp_ms"] = found.get(row["contender"])
     rows = {row["contender"]: row for row in answer["rows"] if row["problem"] is None}
     names = [name for name in plan.weighed if name in rows]
-    measure.say(f"{case.title}: memory of {', '.join(names)}")
+    if names:
+        measure.say(f"{case.title}: memory of {', '.join(names)}")
     peaks = weigh([(case, name) for name in names], plan.threads, plan.process_s)
     for name, peak in zip(names, peaks, strict=True):
         rows[name]["peak_mb"] = peak

@@ -431,6 +431,55 @@ def test_every_op_has_a_derivative_or_says_why_not():
     assert {name for name in emitted | own if known.get(name, "missing") == "missing"} == set()
 
 
+#: the functions behind ops, where torch names them otherwise
+RENAMED = {
+    "arith.addf": torch.add,
+    "arith.subf": torch.sub,
+    "arith.mulf": torch.mul,
+    "arith.divf": torch.div,
+    "arith.remf": torch.fmod,
+    "arith.negf": torch.neg,
+    "arith.maximumf": torch.maximum,
+    "arith.minimumf": torch.minimum,
+    "math.absf": torch.abs,
+    "math.powf": torch.pow,
+    "math.roundeven": torch.round,
+}
+OF_ONE = ("arith.negf",)
+OF_TWO = ("math.powf", "math.atan2")
+#: where an op is defined, if not from 1.1 to 3
+DOMAINS = dict.fromkeys(["math.asin", "math.acos", "math.atanh"], (0.1, 0.9))
+FLOAT_OPS = [
+    name
+    for name in _ELEMENTWISE
+    if name in RENAMED or (name.startswith("math.") and name != "math.absi")
+]
+
+
+@pytest.mark.parametrize("name", FLOAT_OPS)
+def test_slope_and_curvature_of_every_op(name):
+    """Each op that maps floats to floats, by itself, differentiated once and twice."""
+    function = RENAMED.get(name) or getattr(torch, name.removeprefix("math."))
+    two = name in OF_TWO or (name.startswith("arith.") and name not in OF_ONE)
+    count = 2 if two else 1
+    points = torch.linspace(*DOMAINS.get(name, (1.1, 3.0)), 5, dtype=torch.float64)
+    inputs = [points.roll(2 * number).requires_grad_() for number in range(count)]
+    operands = ", ".join(f"%x{number}" for number in range(count))
+    text = elementwise(f"%y = {name} {operands} : tensor<5xf64>", count)
+    first = torch.autograd.grad(function(*inputs).sum(), inputs, create_graph=True)
+    plain = [x.detach() for x in inputs]
+    close(run_text(text, range(count), plain), first)
+
+    total = sum(slope.sum() for slope in first)
+    second = [None] * count
+    if total.requires_grad:
+        second = torch.autograd.grad(total, inputs, allow_unused=True)
+    again = differentiate(range(count), save=False)
+    block = parse(run_opt(OPT, text, passes(again, again)))
+    ones = [torch.ones_like(points)] * (1 + count)
+    close(evaluate(block, [*plain, *ones], []), zeros_for_none(second, inputs))
+
+
 def test_unknown_argument_is_refused():
     case = Case("update_all", "odd", to_mailbox, from_mailbox(MAILBOX["int_max"]))
     integers = [i for i, x in enumerate(case.inputs) if not x.is_floating_point()]

@@ -4,6 +4,7 @@
 
 #include "gossamer/program/Program.h"
 #include "gossamer/program/Result.h"
+#include "gossamer/runtime/Plan.h"
 #include "gossamer/runtime/TensorView.h"
 
 #include <cstdint>
@@ -44,8 +45,10 @@ int64_t rowCount(RowSet rows, const GraphArrays &graph);
 /// Which edge arrays of graph argument `graph` some kernel visits.
 bool visitsEdges(const Program &program, uint32_t graph, VisitBy by);
 
-/// Whether graphs and inputs fit the program. Inputs may have any strides.
-Status checkCall(const Program &program, std::span<const GraphArrays> graphs,
+/// Whether graphs and inputs fit the program. Inputs may have any strides;
+/// those that no step of the plan reads may be anything.
+Status checkCall(const Program &program, const Plan &plan,
+                 std::span<const GraphArrays> graphs,
                  std::span<const TensorView> inputs);
 
 } // namespace gossamer

@@ -83,6 +83,8 @@ private:
   Status bindInputs() {
     for (size_t i = 0; i < inputs.size(); ++i) {
       uint32_t id = executor.source.inputs[i];
+      if (!plan.values[id].isRead)
+        continue;
       if (inputs[i].isDense()) {
         memory[id] = const_cast<void *>(inputs[i].data);
         continue;
@@ -339,7 +341,7 @@ Result<std::shared_ptr<const Executor>> Executor::create(Program program) {
 Status Executor::run(std::span<const GraphArrays> graphs,
                      std::span<const TensorView> inputs,
                      const Services &services) const {
-  if (Status s = checkCall(source, graphs, inputs); !s.ok())
+  if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
     return s;
   return Run(*this, graphs, inputs, services, tuned.find(graphs)).run();
 }
@@ -373,7 +375,7 @@ Result<std::vector<ScheduleChoices>>
 Executor::tune(std::span<const GraphArrays> graphs,
                std::span<const TensorView> inputs,
                const Services &services) const {
-  if (Status s = checkCall(source, graphs, inputs); !s.ok())
+  if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
     return s.error();
   auto measure = [&](const std::vector<ScheduleChoices> &choices,
                      std::span<double> seconds) {

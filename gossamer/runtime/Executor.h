@@ -48,8 +48,8 @@ public:
   static Result<std::shared_ptr<const Executor>> create(Program program);
 
   /// Inputs in the order of the program; they may have any strides, but what
-  /// is not dense is copied first. After an error the outputs hold nothing of
-  /// use.
+  /// is not dense is copied first, and what is not read may be anything. After
+  /// an error the outputs hold nothing of use.
   Status run(std::span<const GraphArrays> graphs,
              std::span<const TensorView> inputs,
              const Services &services) const;
@@ -72,6 +72,11 @@ public:
   std::vector<Schedule> schedules(std::span<const GraphArrays> graphs) const;
 
   const Program &program() const { return source; }
+
+  /// Whether some step reads input `index`.
+  bool readsInput(size_t index) const {
+    return plan.values[source.inputs[index]].isRead;
+  }
 
 private:
   friend class Run;

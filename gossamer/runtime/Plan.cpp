@@ -79,6 +79,9 @@ public:
       add(program.steps[i], uint32_t(i));
     for (size_t i = 0; i < program.outputs.size(); ++i)
       addOutput(program.outputs[i], uint32_t(i));
+    for (const PlanStep &step : plan.steps)
+      for (uint32_t id : step.reads)
+        plan.values[plan.values[id].place.root].isRead = true;
     for (size_t i = 0; i < plan.steps.size(); ++i)
       for (const auto *ids : {&plan.steps[i].reads, &plan.steps[i].writes})
         for (uint32_t id : *ids)

@@ -47,6 +47,7 @@ struct Plan {
     Owner owner = Owner::Placed;
     uint32_t position = 0; // among inputs or outputs
     uint32_t lastStep = 0; // of a temporary
+    bool isRead = false;   // by some step; of a root
   };
 
   std::vector<Value> values; // the program's, then the copies

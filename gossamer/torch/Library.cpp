@@ -13,6 +13,7 @@
 //   graph    six index arrays for each graph argument: in-offsets,
 //            in-neighbors, in-edge-ids, out-offsets, out-neighbors,
 //            out-edge-ids; empty where program_info says they are not read
+//   inputs   what program_info says is not read may be any tensor
 //   sizes    five numbers for each graph argument: sources, destinations,
 //            edges, largest in-degree, largest out-degree
 //
@@ -28,8 +29,9 @@
 //   number of feature axes, and their sizes.
 //
 // gossamer::program_info(program) -> int[]
-//   1 if the index arrays are int64, else 0; then for each graph argument 1 if
-//   in-edges are read, 1 if out-edges are read
+//   1 if the index arrays are int64, else 0; the number of graph arguments, and
+//   for each 1 if in-edges are read, 1 if out-edges are read; then for each
+//   input 1 if it is read
 //
 // gossamer::tune(program, graph, inputs, sizes) -> int[]
 //   Measures how the kernels best go over these graphs, for the runs on graphs
@@ -337,10 +339,12 @@ std::vector<int64_t> programResults(Tensor program) {
 std::vector<int64_t> programInfo(Tensor program) {
   std::shared_ptr<const Executor> executor = executorOf(program);
   const Program &source = executor->program();
-  std::vector<int64_t> info = {source.wideIndex};
+  std::vector<int64_t> info = {source.wideIndex, source.graphs};
   for (uint32_t g = 0; g < source.graphs; ++g)
     for (VisitBy by : {VisitBy::Dst, VisitBy::Src})
       info.push_back(visitsEdges(source, g, by));
+  for (size_t i = 0; i < source.inputs.size(); ++i)
+    info.push_back(executor->readsInput(i));
   return info;
 }
 

@@ -42,10 +42,12 @@ class ProgramInfo:
     Attributes:
         wide_index: index arrays are int64, else int32.
         graphs: one entry for each graph argument.
+        reads: for each input, whether it is read; any tensor may stand for one that is not.
     """
 
     wide_index: bool
     graphs: tuple[GraphNeeds, ...]
+    reads: tuple[bool, ...]
 
 
 def library_path(name: str) -> Path:
@@ -80,8 +82,9 @@ def ops() -> Any:
       a saved program; ``graph`` holds six arrays for each graph argument (in-offsets,
       in-neighbors, in-edge-ids, out-offsets, out-neighbors, out-edge-ids; empty where
       :func:`program_info` says they are not read), ``sizes`` five numbers (sources,
-      destinations, edges, largest in-degree, largest out-degree). ValueError when something
-      does not fit; it says which input, what was found and what was expected.
+      destinations, edges, largest in-degree, largest out-degree). An input that is not read may
+      be any tensor. ValueError when something does not fit; it says which input, what was found
+      and what was expected.
       The results are fresh tensors without gradient history.
     - ``run_traced(program, results, graph, inputs) -> list[Tensor]``: as ``run``, in graphs that
       torch's compilers make: all six arrays of each graph argument are given, and sizes are
@@ -116,9 +119,10 @@ def program_info(program: Tensor) -> ProgramInfo:
         ValueError: damaged or foreign bytes.
         RuntimeError: a program of another version, or for a processor with other features.
     """
-    wide, *needs = ops().program_info(program)
-    pairs = zip(needs[::2], needs[1::2], strict=True)
-    return ProgramInfo(bool(wide), tuple(GraphNeeds(bool(i), bool(o)) for i, o in pairs))
+    wide, graphs, *flags = ops().program_info(program)
+    pairs = zip(flags[: 2 * graphs : 2], flags[1 : 2 * graphs : 2], strict=True)
+    needs = tuple(GraphNeeds(bool(i), bool(o)) for i, o in pairs)
+    return ProgramInfo(bool(wide), needs, tuple(map(bool, flags[2 * graphs :])))
 
 
 def release_memory() -> int:

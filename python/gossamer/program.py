@@ -47,6 +47,7 @@ class Program:
     seconds: float
     cached: bool
     needs: tuple[native.GraphNeeds, ...]
+    reads: tuple[bool, ...]
     results: tuple[int, ...]
     last_sizes: Sequence[int] = ()
     tune: bool = False  #: whether schedules are measured, once per shape class of graphs
@@ -165,6 +166,7 @@ def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
         seconds=time.perf_counter() - start,
         cached=compiled.cached,
         needs=info.graphs,
+        reads=info.reads,
         results=tuple(native.ops().program_results(compiled.program)),
     )
 

@@ -390,7 +390,7 @@ def test_wrong_graphs_are_named(ops, code, change, message):
 
 def test_program_info(code):
     info = native.program_info(sum_then_linear(code).tensor())
-    assert info == native.ProgramInfo(False, (native.GraphNeeds(True, False),))
+    assert info == native.ProgramInfo(False, (native.GraphNeeds(True, False),), (True,) * 3)
 
 
 def test_damaged_programs_are_refused(code):

@@ -29,6 +29,8 @@ class Plan:
         dag: the calls, how they are wired, and the wanted fields.
         session: where the program and a refusal of the compiler are reported.
         required: a refusal of the compiler is raised as CompileError instead.
+        left: numbers of results that stay on graphs; the first backward is expected to have no
+            gradients of them.
     """
 
     def __init__(
@@ -37,8 +39,10 @@ class Plan:
         session: Session,
         structures: Sequence[Structure],
         required: bool = False,
+        left: Numbers = (),
     ) -> None:
-        self._required = required
+        self._mode = "whole" if required else "region"
+        self._left = left
         self._session = session
         self._trainings: dict[tuple[Numbers, Numbers], Training | None] = {}
         self._unused: dict[Numbers, Numbers] = {}
@@ -49,7 +53,7 @@ class Plan:
         self.emitted = emit(dag)
         self.program = None
         if session.options.backend == "native":
-            self.program = self._compile(structures)
+            self.program = self._compile(structures, required=required)
         if self.program is None:
             self._record(None, "torch")
 
@@ -83,33 +87,50 @@ class Plan:
         return self._arguments_of[given]
 
     def expected_training(self, wrt: Numbers, structures: Sequence[Structure]) -> Training | None:
-        """`training` for the results that the last backward had gradients of; first for all.
+        """`training` for the results that the last backward had gradients of.
 
         Under hooks on saved tensors it is for all: checkpointing runs the forward again, between
         other backwards, and must find as many saved tensors.
         """
         hooked = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
-        return self.training(wrt, () if hooked else self._unused.get(wrt, ()), structures)
+        return self.training(wrt, () if hooked else self.expected_unused(wrt), structures)
+
+    def expected_unused(self, wrt: Numbers) -> Numbers:
+        """The results that had no gradient in the last backward; at first those left on graphs."""
+        if wrt not in self._unused:
+            fixed = self.without_gradient(wrt)
+            self._unused[wrt] = tuple(number for number in self._left if number not in fixed)
+        return self._unused[wrt]
 
     def expect(self, training: Training) -> None:
         """Have the next forward save what this backward needs."""
         self._unused[training.wrt] = training.unused
 
     def training(
-        self, wrt: Numbers, unused: Numbers, structures: Sequence[Structure]
+        self,
+        wrt: Numbers,
+        unused: Numbers,
+        structures: Sequence[Structure],
+        required: bool = False,
     ) -> Training | None:
         """The programs for gradients of the arguments ``wrt``; None when torch takes them.
 
         The results ``unused`` have no gradient. That is not a gradient of zeros: the slope of what
         nobody uses may be infinite, and 0 times it is no 0.
+
+        Raises:
+            CompileError: the compiler refuses them, and they are ``required``.
         """
         if self.program is None:
             return None
         key = (wrt, unused)
         if key not in self._trainings:
-            forward = self._compile(structures, "forward", wrt, unused)
-            backward = forward and self._compile(structures, "backward", wrt, unused)
-            self._trainings[key] = Training(forward, backward, wrt, unused) if backward else None
+            forward = self._compile(structures, "forward", wrt, unused, required)
+            backward = forward and self._compile(structures, "backward", wrt, unused, required)
+            floats = sum(type.is_float for type in self.emitted.types)
+            self._trainings[key] = (
+                Training.of(forward, backward, wrt, unused, floats) if backward else None
+            )
         return self._trainings[key]
 
     def _compile(
@@ -118,6 +139,7 @@ class Plan:
         differentiate: str = "",
         wrt: Numbers = (),
         unused: Numbers = (),
+        required: bool = False,
     ) -> programs.Program | None:
         chosen = self._session.options
         options = programs.CompileOptions(
@@ -129,7 +151,7 @@ class Plan:
             _refuse_empty(self.emitted.function)
             program = programs.program_for(code, options, wide)
         except CompileError as error:
-            if self._required:
+            if required:
                 raise
             kinds = ", ".join(step.call.kind for step in self.dag.steps)
             kinds = f"gradients of {kinds}" if differentiate else kinds
@@ -152,8 +174,7 @@ class Plan:
         entry = {"": "forward", "forward": "training forward"}.get(differentiate, "backward")
         seconds = program.seconds if program is not None else 0.0
         cached = program.cached if program is not None else False
-        mode = "whole" if self._required else "region"
-        compilation = Compilation(reason, calls, seconds, cached, entry, mode)
+        compilation = Compilation(reason, calls, seconds, cached, entry, self._mode)
         lines = frozenset(place for step in self.dag.steps for place in step.call.places)
         record = ProgramRecord(
             program or _TorchProgram(self.emitted.text), compilation, lines, path

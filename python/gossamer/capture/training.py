@@ -1,14 +1,15 @@
 """Training: a plan's forward and backward as two programs, one node of the autograd graph.
 
 The compiler derives the backward; the forward program has rows that the backward needs as further
-results. Where it cannot (a gradient that is a sum over edges of products per edge), and for
-gradients of gradients or whole batches of gradients, the captured calls run as torch operators from
-the saved inputs.
+results. What the backward reads is kept for it, and nothing else it could stumble over. Where the
+compiler cannot, for gradients of gradients and for batches of gradients, the captured calls run as
+torch operators from the inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,35 @@ class Training:
 
     forward: results, then saved rows. backward: arguments, saved rows and gradients of the floating
     point results in, of which those of the results ``unused`` are not read; gradients of ``wrt``
-    out.
+    out. ``reads`` are the arguments that the backward reads. The ``others`` are needed when other
+    gradients are asked for than these: saved rows are computed again from them.
     """
 
     forward: Program
     backward: Program
     wrt: tuple[int, ...]
     unused: tuple[int, ...]
+    reads: tuple[int, ...]
+    others: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        forward: Program,
+        backward: Program,
+        wrt: tuple[int, ...],
+        unused: tuple[int, ...],
+        num_gradients: int,
+    ) -> Training:
+        """The pair of a function with so many floating point results."""
+        count = len(forward.reads)
+        arguments = backward.reads[:count]
+        num_saved = len(backward.reads) - count - num_gradients
+        reads = tuple(number for number, read in enumerate(arguments) if read)
+        others = tuple(number for number, read in enumerate(arguments) if not read)
+        # Without saved rows the gradients are a function of what the backward reads.
+        again = num_saved > 0 or num_gradients > 1
+        return cls(forward, backward, wrt, unused, reads, others if again else ())
 
 
 def dependencies(function: Function) -> list[frozenset[int]]:
@@ -45,8 +68,9 @@ def dependencies(function: Function) -> list[frozenset[int]]:
         id(argument): frozenset([number]) for number, argument in enumerate(function.arguments)
     }
     for op in function.ops:
-        found = frozenset().union(*(reached[id(operand)] for operand in op.operands))
-        reached[id(op.result)] = frozenset() if op.name == DETACH else found
+        smooth = op.name != DETACH and op.result.type.is_float
+        operands = op.operands if smooth else ()
+        reached[id(op.result)] = frozenset().union(*(reached[id(operand)] for operand in operands))
     return [reached[id(result)] for result in function.results]
 
 
@@ -58,21 +82,18 @@ class PlanFunction(torch.autograd.Function):
         """Run the forward program and keep what the backward needs."""
         wrt = plan.needing(ctx.needs_input_grad[2:])
         training = plan.expected_training(wrt, structures)
-        saved: list[Tensor] = []
+        ctx.plan, ctx.structures, ctx.training = plan, structures, training
         if training is None:
             outputs = plan.execute(structures, tensors)
+            ctx.save_for_backward(*tensors)
         else:
             results = training.forward.run(structures, tensors)
             count = len(plan.emitted.outputs)
-            outputs, saved = results[:count], results[count:]
-        ctx.plan, ctx.structures, ctx.training = plan, structures, training
-        ctx.count = len(tensors)
-        ctx.save_for_backward(*tensors, *saved)
+            outputs = results[:count]
+            _keep(ctx, tensors, results[count:])
         fixed = plan.without_gradient(wrt)
         if fixed:
             ctx.mark_non_differentiable(*(outputs[number] for number in fixed))
-        # One result has a gradient whenever there is a backward.
-        ctx.shapes = [(o.shape, o.dtype) for o in outputs] if len(outputs) > 1 else None
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
@@ -81,14 +102,8 @@ class PlanFunction(torch.autograd.Function):
         """Gradients of the tensors that need one."""
         plan, needed = ctx.plan, ctx.needs_input_grad[2:]
         flows = plan.arguments_of(tuple([grad is not None for grad in grads]))
-        kept = _kept(ctx)
-        tensors, saved = kept[: ctx.count], kept[ctx.count :]
-        if all(grad is None for grad in grads):
-            found = iter([None] * sum(needed))
-        elif ctx.training is None or torch.is_grad_enabled() or any(map(is_batch, grads)):
-            found = _interpreted(ctx, tensors, grads)
-        else:
-            found = _compiled(ctx, tensors, saved, grads)
+        with _explained(plan):
+            found = iter(_gradients(ctx, grads))
         result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         for number, grad in zip(plan.needing(needed), found, strict=True):
             if number in flows:
@@ -96,7 +111,18 @@ class PlanFunction(torch.autograd.Function):
         return tuple(result)
 
 
-def _compiled(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor], grads):
+def _gradients(ctx, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    kept = ctx.saved_tensors  # asked for once: checkpointing computes them again at each access
+    if all(grad is None for grad in grads):
+        return [None] * sum(ctx.needs_input_grad[2:])
+    if ctx.training is None:
+        return _interpreted(ctx, kept, grads)
+    if torch.is_grad_enabled() or any(map(is_batch, grads)):
+        return _interpreted(ctx, _arguments(ctx, kept), grads)
+    return _compiled(ctx, kept, grads)
+
+
+def _compiled(ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None]):
     """Gradients by the backward program of those results that have one.
 
     The forward saved for the results that had a gradient the last time. Where these are others,
@@ -105,36 +131,96 @@ def _compiled(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor], grads):
     plan, training = ctx.plan, ctx.training
     fixed = plan.without_gradient(training.wrt)
     unused = tuple(n for n, grad in enumerate(grads) if grad is None and n not in fixed)
-    if unused != training.unused:
+    nothing = next(grad for grad in grads if grad is not None).new_empty(0)
+    if unused == training.unused:
+        tensors = [nothing] * len(training.forward.reads)
+        for number, tensor in zip(training.reads, kept, strict=False):
+            tensors[number] = tensor
+        saved = kept[len(training.reads) : len(kept) - bool(training.others)]
+    else:
+        tensors = _arguments(ctx, kept)
         training = plan.training(training.wrt, unused, ctx.structures)
         if training is None:
             return _interpreted(ctx, tensors, grads)
         saved = training.forward.run(ctx.structures, tensors)[len(grads) :]
         plan.expect(training)
-    given = grads if ctx.shapes is None else _given(ctx, grads)
-    return iter(training.backward.run(ctx.structures, [*tensors, *saved, *given]))
-
-
-def _given(ctx, grads: Sequence[Tensor | None]) -> list[Tensor]:
-    """Gradients of the floating point results; anything for those that are not used."""
-    return [
-        torch.empty(shape, dtype=dtype) if grad is None else grad
-        for grad, (shape, dtype) in zip(grads, ctx.shapes, strict=True)
-        if dtype.is_floating_point
+    given = [
+        nothing if grad is None else grad
+        for grad, type in zip(grads, plan.emitted.types, strict=True)
+        if type.is_float
     ]
+    return training.backward.run(ctx.structures, [*tensors, *saved, *given])
 
 
-def _kept(ctx) -> Sequence[Tensor]:
-    """The saved tensors. Asked for once: checkpointing computes them again at each access."""
+# --- what is kept from the forward to the backward ------------------------------------------------
+
+
+def _keep(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor]) -> None:
+    """Keep the arguments that the backward reads, the saved rows, and the other arguments apart."""
+    training = ctx.training
+    kept = [*(tensors[number] for number in training.reads), *saved]
+    if training.others:
+        kept.append(_Apart.keep([tensors[number] for number in training.others]))
+    else:
+        ctx.forms = [(t.shape, t.dtype, t.requires_grad) for t in tensors]
+    ctx.save_for_backward(*kept)
+
+
+def _arguments(ctx, kept: Sequence[Tensor]) -> list[Tensor]:
+    """All arguments of the forward. Those on which no gradient depends hold zeros."""
+    training = ctx.training
+    found = dict(zip(training.reads, kept, strict=False))
+    if training.others:
+        found.update(zip(training.others, _Apart.kept_by(kept[-1]), strict=True))
+        return [found[number] for number in range(len(found))]
+    for number, (shape, dtype, requires_grad) in enumerate(ctx.forms):
+        if number not in found:
+            zeros = torch.zeros((), dtype=dtype).expand(shape)
+            found[number] = zeros.requires_grad_(requires_grad)
+    return [found[number] for number in range(len(ctx.forms))]
+
+
+class _Apart(torch.autograd.Function):
+    """A node that keeps tensors and computes nothing.
+
+    A node's saved tensors can only be asked for together, and torch then refuses if one of them was
+    changed in place. What most backwards don't read is therefore kept by a node of its own; the
+    reader keeps an empty tensor that leads to it, which torch frees with all it saved.
+    """
+
+    @staticmethod
+    def keep(tensors: Sequence[Tensor]) -> Tensor:
+        """The empty tensor that leads to them."""
+        with torch.enable_grad():
+            return _Apart.apply(torch.empty(0, requires_grad=True), *tensors)
+
+    @staticmethod
+    def kept_by(leads: Tensor) -> Sequence[Tensor]:
+        """The tensors."""
+        return leads.grad_fn.saved_tensors
+
+    @staticmethod
+    def forward(ctx, empty: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        return empty.clone()
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[None, ...]:
+        return (None,) * len(ctx.needs_input_grad)
+
+
+@contextlib.contextmanager
+def _explained(plan: Plan) -> Iterator[None]:
+    """Say where the graph call is when a tensor that its backward reads was changed in place."""
     try:
-        return ctx.saved_tensors
+        yield
     except RuntimeError as error:
-        places = [place for step in ctx.plan.dag.steps for place in step.call.places]
+        places = [place for step in plan.dag.steps for place in step.call.places]
         if places and "inplace operation" in str(error):
             file, line = places[0]
             error.add_note(
-                f"{file}:{line}: the compiled graph call keeps every tensor that it reads for its "
-                "backward; one was changed in place afterwards. Write h = h + y instead of h += y"
+                f"{file}:{line}: the backward of the compiled graph call reads one of its inputs, "
+                "which was changed in place afterwards. Write h = h + y instead of h += y"
             )
         raise
 
@@ -155,13 +241,11 @@ def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None])
         if grad is not None and output.requires_grad
     ]
     if not used:
-        return iter([None] * len(wanted))
-    return iter(
-        torch.autograd.grad(
-            [output for output, _ in used],
-            wanted,
-            [grad for _, grad in used],
-            create_graph=twice,
-            allow_unused=True,
-        )
+        return [None] * len(wanted)
+    return torch.autograd.grad(
+        [output for output, _ in used],
+        wanted,
+        [grad for _, grad in used],
+        create_graph=twice,
+        allow_unused=True,
     )

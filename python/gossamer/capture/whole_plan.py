@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from gossamer.emit import EmittedFunction, emit
-from gossamer.emit.ir import DETACH
 from gossamer.errors import StaleFieldError
 from gossamer.structure import Structure
 
@@ -49,10 +48,14 @@ class WholePlan:
         names = [name for name in trace.call.outputs if name not in self._later]
         self._numbers = {name: number for number, name in enumerate(names)}
         structures = [arguments.structure(number) for number in self._relations]
-        self._plan = Plan(self.dag(names), session, structures, required=True)
+        left = tuple(
+            number for number, name in enumerate(names) if not _holds(trace.result, Made(name))
+        )
+        left = left if len(left) < len(names) else ()
+        self._plan = Plan(self.dag(names), session, structures, required=True, left=left)
         self._reads = _reads(self._plan.emitted)
         self._num_seeds = trace.call.num_seeds
-        self._detached = self._without_gradient(arguments, reached)
+        self._prepare_training(arguments, reached)
         self._result = self._builder(trace.result)
 
     def dag(self, names: Sequence[str]) -> Dag:
@@ -81,8 +84,6 @@ class WholePlan:
             arguments.seeds = [draw_seed() for _ in range(self._num_seeds)]
         tensors = [read(arguments, reached) for read in self._reads]
         outputs = run_tensors(self._plan, structures, tensors)
-        for number in self._detached:
-            outputs[number] = outputs[number].detach()
         values = _Values(arguments, reached, outputs)
         if not self._trace.changes:
             return self._result(values)
@@ -122,26 +123,20 @@ class WholePlan:
             return lambda values: {name: part(values) for name, part in items.items()}
         return lambda values: tree
 
-    def _without_gradient(self, arguments: Arguments, reached: Reached) -> list[int]:
-        """Outputs that eager code would compute without gradient although others have one."""
+    def _prepare_training(self, arguments: Arguments, reached: Reached) -> None:
+        """Find what the compiler cannot differentiate now, while region mode is still a choice."""
         if not torch.is_grad_enabled():
-            return []
-        flags = [
-            spec.kind != "seed" and read(arguments, reached).requires_grad
-            for spec, read in zip(self._plan.emitted.inputs, self._reads, strict=True)
-        ]
-        if not any(flags):
-            return []
-        # What the compiler cannot differentiate is found now, while region mode is still a choice.
-        wrt = tuple(number for number, flag in enumerate(flags) if flag)
-        self._plan.training(wrt, (), [arguments.structure(number) for number in self._relations])
-        depend = _dependent(self._plan.emitted, flags)
-        floating = [type.is_float for type in self._plan.emitted.types]
-        return [
+            return
+        inputs = enumerate(zip(self._plan.emitted.inputs, self._reads, strict=True))
+        wrt = tuple(
             number
-            for number, (has, real) in enumerate(zip(depend, floating, strict=True))
-            if real and not has
-        ]
+            for number, (spec, read) in inputs
+            if spec.kind != "seed" and read(arguments, reached).requires_grad
+        )
+        if wrt:
+            structures = [arguments.structure(number) for number in self._relations]
+            unused = self._plan.expected_unused(wrt)
+            self._plan.training(wrt, unused, structures, required=True)
 
 
 class _Values:
@@ -198,17 +193,6 @@ def _given(given: Given) -> Callable[[Arguments, Reached], Any]:
     if given.copied:
         return lambda arguments, reached: find(arguments, reached).clone()
     return find
-
-
-def _dependent(emitted: EmittedFunction, flags: Sequence[bool]) -> list[bool]:
-    """Which results have a gradient when the inputs with a flag have one."""
-    function = emitted.function
-    has = {id(a) for a, flag in zip(function.arguments, flags, strict=True) if flag}
-    for op in function.ops:
-        smooth = op.name != DETACH and op.result.type.is_float
-        if smooth and any(id(operand) in has for operand in op.operands):
-            has.add(id(op.result))
-    return [id(result) in has for result in function.results]
 
 
 class _LaterField:

@@ -444,6 +444,21 @@ TEST(Executor, OutputsThatAreInputsOrRepeatedAreFresh) {
   EXPECT_EQ(outcome.outputs[2], outcome.outputs[0]);
 }
 
+TEST(Executor, InputsThatAreNotReadMayBeAnything) {
+  SmallGraph graph;
+  OwnedTensor<float> x({4, 3}, signedValues(12)), any({7, 1}, signedValues(7));
+  Program program = sumProgram();
+  program.values.push_back(value(RowSet::Dst, {6}));
+  program.inputs.push_back(2);
+  auto executor = make(program);
+  EXPECT_TRUE(executor->readsInput(0));
+  EXPECT_FALSE(executor->readsInput(1));
+  Outcome outcome = run(*executor, {graph.view}, {x.view(), any.view()});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error().text;
+  EXPECT_EQ(outcome.outputs[0],
+            neighborSums(x.data, {0, 1, 1, 3, 1}, {0, 0, 2, 2, 0}, 3));
+}
+
 TEST(Executor, WrongInputsAreNamed) {
   SmallGraph graph;
   OwnedTensor<float> x({4, 3}, signedValues(12)),

@@ -93,6 +93,18 @@ TEST(Plan, OutputsNeverShareMemory) {
   EXPECT_EQ(plan.values[1].owner, Plan::Owner::Output);
 }
 
+TEST(Plan, InputsThatOnlyUnusedViewsNameAreNotRead) {
+  Program program = sumProgram();
+  program.values.push_back(value(RowSet::Dst, {6}));
+  program.values.push_back(value(RowSet::Dst, {3}));
+  program.inputs.push_back(2);
+  program.steps.push_back(viewStep(2, 3, 3, {1}));
+  EXPECT_TRUE(makePlan(program).values[0].isRead);
+  EXPECT_FALSE(makePlan(program).values[2].isRead);
+  program.outputs.push_back(3);
+  EXPECT_TRUE(makePlan(program).values[2].isRead);
+}
+
 TEST(Plan, MatrixRowsNeedOneDistance) {
   Plan::Value dense{value(RowSet::Src, {4, 8}), {0, 0, 32, {8, 1}, true}};
   ASSERT_TRUE(matrixRows(dense));

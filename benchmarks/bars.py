@@ -103,7 +103,7 @@ def verdicts(record: Mapping) -> list[Verdict]:
         rows = {row["contender"]: row for row in entry["rows"]}
         wanted = dict(SPEED[layer, mode])
         if mode == "training":
-            wanted |= {(name,): 1 for name in rows if is_other(name, wanted)}
+            wanted |= {(name,): 1 for name in rows if is_other(rows[name], wanted)}
         found += speed(f"{layer} {mode}", rows, wanted)
         found += memory(f"{layer} {mode}", rows, entry["nodes"], MEMORY[layer, mode])
     for mode in MODES:
@@ -117,9 +117,11 @@ def verdicts(record: Mapping) -> list[Verdict]:
     return [v for part in (found, *parts, growth(record), schedules(record)) for v in part]
 
 
-def is_other(name: str, wanted: Mapping[tuple[str, ...], float]) -> bool:
-    """Whether a contender is a peer that no group of bars names."""
-    return not name.startswith(OURS) and all(name not in names for names in wanted)
+def is_other(row: Mapping[str, object], wanted: Mapping[tuple[str, ...], float]) -> bool:
+    """Whether a row is of a peer that was timed and that no group of bars names."""
+    name = row["contender"]
+    named = name.startswith(OURS) or any(name in names for names in wanted)
+    return row["median_ms"] is not None and not named
 
 
 def at_most(about: str, limit: float, value: float | None, unit: str, digits: int = 2) -> Verdict:
@@ -196,7 +198,7 @@ def startup(record: Mapping) -> Iterator[Verdict]:
     for name, (about, limit, unit) in STARTUP.items():
         value = measured.get(name)
         digits = 0 if unit == "" else 1 if unit == "us" else 2
-        yield at_most(about, limit, value, f" {unit}" if unit.isalpha() else unit, digits)
+        yield at_most(about, limit, value, unit if unit in ("", "x") else f" {unit}", digits)
 
 
 def growth(record: Mapping) -> Iterator[Verdict]:

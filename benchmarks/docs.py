@@ -30,9 +30,9 @@ the graph's format takes, "with format" a call and that; "error" is the largest 
 gradients from float64, relative. A dash was not measured. A case is measured in one process, all
 contenders in turn; different cases may have been measured at different times.
 
-The least time of a case ("least time here") is its roofline: benchmarks/roofline.py says what it
-counts. The gathers in it are measured, not derived, so a kernel whose reads the caches serve better
-may take less.
+The least time of a case is its roofline: `benchmarks/roofline.py` says what it counts, and "beside
+least" how many times longer a row takes. The gathers in it are measured, not derived, so a kernel
+whose reads the caches serve better may take less.
 
 To measure again: `./dev bench` measures everything, for hours; `./dev bench --quick` what most bars
 speak of, in five minutes. In pieces: `./dev bench --add --layers gat --modes training ...`,

@@ -17,7 +17,7 @@ from contenders import timed
 from graphs import EdgeList
 from machine import triad_bandwidth
 
-ROUNDS = 5
+ROUNDS = 3
 PREFETCH_ROWS = (8, 16, 32, 64, 128)
 
 

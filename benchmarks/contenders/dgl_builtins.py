@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contenders import Runner, direct, of_module
-from contenders.dgl_udf import dgl_blocks, graphs_of
+from contenders.dgl_udf import check, dgl_blocks, graphs_of
 from layers import HEADS, Workload
 
 
@@ -110,11 +110,6 @@ def sage(work: Workload) -> Runner:
     return of_module(
         work, parameters, lambda found: {name: g.t() for name, g in found.items()}, runs
     )
-
-
-def check(graph) -> None:
-    """The formats that DGL's forward and backward kernels want are there."""
-    assert {"csc", "csr"} <= set(graph.formats()["created"]), graph.formats()
 
 
 BUILDERS = {"gcn": gcn, "gat": gat, "edgeconv": edgeconv, "gatv2": gatv2, "sage": sage}

@@ -9,7 +9,7 @@ import dgl
 from contenders import Runner, graphs_by_call
 from contenders.models import MODELS, model_of, model_runner
 from graphs import EdgeList
-from layers import Workload
+from layers import LAYERS, Workload
 
 
 def dgl_graph(graph: EdgeList) -> dgl.DGLGraph:
@@ -32,11 +32,19 @@ def graphs_of(work: Workload) -> tuple[list[Callable[[], object]], float]:
     return graphs_by_call(work, dgl_graph, dgl_blocks)
 
 
+def check(graph: dgl.DGLGraph) -> None:
+    """The formats that forward and backward want are there, and DGL's CPU kernels are on."""
+    assert {"csc", "csr"} <= set(graph.formats()["created"]), graph.formats()
+    assert dgl.is_libxsmm_enabled()
+
+
 def build(work: Workload) -> Runner:
     """Any layer that is written as UDFs."""
     graphs, seconds = graphs_of(work)
     model = model_of(work)
-    return model_runner(work, model, model, graphs, convert_s=seconds)
+    on_blocks = LAYERS[work.layer].on_blocks
+    checks = {} if on_blocks else {"check": lambda: check(graphs[0]())}
+    return model_runner(work, model, model, graphs, convert_s=seconds, **checks)
 
 
 BUILDERS = dict.fromkeys(MODELS, build)

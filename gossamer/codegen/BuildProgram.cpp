@@ -1,8 +1,10 @@
 #include "gossamer/codegen/BuildProgram.h"
 
+#include "gossamer/codegen/Report.h"
 #include "gossamer/ir/MpDialect.h"
 #include "gossamer/lowering/Expr.h"
 #include "gossamer/lowering/Lowering.h"
+#include "gossamer/lowering/Plan.h"
 #include "gossamer/program/Validate.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -26,6 +28,9 @@ private:
   FailureOr<std::vector<uint32_t>> defineAll(ValueRange values);
   std::vector<uint32_t> idsOf(ValueRange values) const;
   LogicalResult addStep(Operation *op);
+  void addIndexChecks(mp::KernelOp kernel);
+  void addIndexCheck(uint32_t index, const lowering::Numbering &by,
+                     Operation *reader);
   LogicalResult addKernel(mp::KernelOp kernel);
   LogicalResult addGemm(mp::LinearOp linear);
   LogicalResult addPrefix(mp::PrefixOp prefix);
@@ -41,6 +46,9 @@ private:
   func::FuncOp function;
   Program program;
   DenseMap<Value, uint32_t> ids;
+  /// Index, rows of the table, and whether numbers count from the end, of the
+  /// checks that are steps already.
+  DenseSet<std::tuple<uint32_t, int64_t, unsigned>> checked;
 };
 
 } // namespace
@@ -127,7 +135,40 @@ std::vector<uint32_t> ProgramBuilder::idsOf(ValueRange values) const {
   return result;
 }
 
+/// The user's line that `location` speaks of, or nothing.
+static std::string placeOf(Location location) {
+  FileLineColLoc line = userLocation(location);
+  if (!line)
+    return {};
+  return line.getFilename().str() + ":" + std::to_string(line.getLine());
+}
+
+void ProgramBuilder::addIndexCheck(uint32_t index,
+                                   const lowering::Numbering &by,
+                                   Operation *reader) {
+  if (!checked.insert({index, by.count, by.fromEnd}).second)
+    return;
+  auto field = reader->getAttrOfType<StringAttr>("field");
+  Step step;
+  step.kind = Step::Kind::CheckIndex;
+  step.checkIndex = {index, by.count, by.fromEnd, placeOf(reader->getLoc()),
+                     field ? field.str() : std::string()};
+  program.steps.push_back(std::move(step));
+}
+
+/// Whatever the kernel reads by number is checked first.
+void ProgramBuilder::addIndexChecks(mp::KernelOp kernel) {
+  for (Operation &op : kernel.getBody().front()) {
+    if (!isa<mp::LookupOp, mp::SumByOp>(op))
+      continue;
+    lowering::Numbering by = lowering::numberingOf(&op);
+    unsigned input = cast<BlockArgument>(by.index).getArgNumber();
+    addIndexCheck(ids.at(kernel.getInputs()[input]), by, &op);
+  }
+}
+
 LogicalResult ProgramBuilder::addKernel(mp::KernelOp kernel) {
+  addIndexChecks(kernel);
   FailureOr<std::vector<uint32_t>> outputs = defineAll(kernel.getOutputs());
   if (failed(outputs))
     return failure();

@@ -7,8 +7,7 @@
 using namespace mlir;
 using namespace gossamer::codegen;
 
-/// The user's file and line in `location`, wherever they are inside it.
-static FileLineColLoc userLocation(Location location) {
+FileLineColLoc gossamer::codegen::userLocation(Location location) {
   FileLineColLoc found;
   location->walk([&](Location part) {
     found = dyn_cast<FileLineColLoc>(part);

@@ -5,9 +5,14 @@
 #include "gossamer/codegen/Compile.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
 
 namespace gossamer::codegen {
+
+/// The user's file and line in `location`, wherever they are inside it; null
+/// when there are none.
+mlir::FileLineColLoc userLocation(mlir::Location location);
 
 /// Collects errors of `context` while it lives. Nothing is printed.
 class ErrorCollector {

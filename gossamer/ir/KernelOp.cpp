@@ -103,7 +103,7 @@ static LogicalResult verifyBodyOp(KernelOp kernel, Operation &op) {
           "reads rows at the other end that this kernel computes");
     return success();
   }
-  if (isa<SumRowsOp, ContractRowsOp>(op))
+  if (isa<SumRowsOp, ContractRowsOp, SumByOp>(op))
     return verifyTotal(kernel, op);
   auto end = op.getAttrOfType<EndAttr>("end");
   if (end && end.getValue() != kernel.getEnd())

@@ -187,6 +187,58 @@ def Mp_PadRowsOp : Mp_Op<"pad_rows", [Pure]> {
   let hasVerifier = 1;
 }
 
+//===- rows of a table by number -------------------------------------------===//
+
+def Mp_LookupOp : Mp_Op<"lookup", [Pure, Mp_RowWise]> {
+  let summary = "rows of a small table by number";
+  let description = [{
+    Row `r` of the result is `table[index[r]]`: the embedding of a type, the
+    weights of a relation.
+
+    ```mlir
+    %w = mp.lookup %table at %index
+      : tensor<8x64xf32>, tensor<?xi64, #mp.rows<0, edge>>
+     -> tensor<?x64xf32, #mp.rows<0, edge>>
+    ```
+
+    `from_end`: negative numbers count from the end, as in torch's indexing.
+    The program checks every number of `index` before it runs a kernel that
+    reads it, so `index` is a table there, and an op stays on the rows that it
+    was written for: others may have numbers that are never used. `field` names
+    the index in the error.
+  }];
+  let arguments = (ins Mp_Table:$table, Mp_Table:$index, UnitAttr:$from_end,
+                       OptionalAttr<StrAttr>:$field);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $table `at` $index (`from_end` $from_end^)? attr-dict `:`
+    type($table) `,` type($index) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Mp_SumByOp : Mp_Op<"sum_by", [Pure]> {
+  let summary = "the sum of the rows of each number";
+  let description = [{
+    The adjoint of lookup, in its `table`: row `k` of the result is the sum of
+    all `rows[r]` with `index[r] = k`, over edges or nodes. A kernel adds it up.
+
+    ```mlir
+    %g = mp.sum_by %rows at %index
+      : tensor<?x64xf32, #mp.rows<0, edge>>, tensor<?xi64, #mp.rows<0, edge>>
+     -> tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins Mp_Table:$rows, Mp_Table:$index, UnitAttr:$from_end,
+                       OptionalAttr<StrAttr>:$field);
+  let results = (outs Mp_Table:$result);
+  let assemblyFormat = [{
+    $rows `at` $index (`from_end` $from_end^)? attr-dict `:`
+    type($rows) `,` type($index) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 //===- over all rows -------------------------------------------------------===//
 
 def Mp_SumRowsOp : Mp_Op<"sum_rows", [Pure]> {

@@ -209,6 +209,40 @@ LogicalResult PadRowsOp::verify() {
   return verifySameFeatures(*this, from, to);
 }
 
+/// `table[index[r]]` is a row like those of `rows`.
+static LogicalResult verifyLookup(Operation *op, Type table, Type index,
+                                  Type rows) {
+  if (failed(verifyTables(op)) || failed(verifySameElements(op, table, rows)) ||
+      failed(verifySameRows(op, index, rows)))
+    return failure();
+  Type number = getElementTypeOrSelf(index);
+  if (!rowsOf(index) || !featureShape(index).empty() ||
+      !(number.isSignlessInteger(32) || number.isSignlessInteger(64)))
+    return op->emitOpError("expects one number of i32 or i64 per row, but "
+                           "found ")
+           << index;
+  if (rowsOf(table) || featureShape(table).empty())
+    return op->emitOpError("expects a table without rows of at least one axis, "
+                           "but found ")
+           << table;
+  if (featureShape(table).drop_front() != featureShape(rows))
+    return op->emitOpError("expects rows of ")
+           << table << ", but found " << rows;
+  return success();
+}
+
+LogicalResult LookupOp::verify() {
+  return verifyLookup(*this, getTable().getType(), getIndex().getType(),
+                      getResult().getType());
+}
+
+LogicalResult SumByOp::verify() {
+  if (failed(verifyComputed(*this, getRows().getType())))
+    return failure();
+  return verifyLookup(*this, getResult().getType(), getIndex().getType(),
+                      getRows().getType());
+}
+
 LogicalResult SumRowsOp::verify() {
   Type from = getRows().getType(), to = getResult().getType();
   if (failed(verifyTables(*this)) || failed(verifySumElements(*this, from, to)))

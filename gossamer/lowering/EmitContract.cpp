@@ -1,6 +1,7 @@
 // Reductions along one feature axis: dot products, norms, softmax over heads.
 //
-// The dims of the expression are the axes before, the axis, and the axes after.
+// The dims of the expression are the axes before, the axis, and the axes after
+// (or some dim before it, where that makes better vectors).
 // Without axes after it, vectors run along the axis and are combined lane by
 // lane at the end; otherwise vectors run along the axes after it.
 
@@ -106,10 +107,8 @@ void StageEmitter::emitContractInner(const Stage &stage, Tile outer,
 
 void StageEmitter::emitContract(const Stage &stage, EdgeCursor *cursor) {
   const Expr &expr = stage.expr;
-  unsigned first = llvm::count_if(
-      expr.axes, [&](unsigned axis) { return axis < stage.axis; });
-  unsigned last = llvm::count_if(
-      expr.axes, [&](unsigned axis) { return axis <= stage.axis; });
+  unsigned first = llvm::find(expr.axes, stage.axis) - expr.axes.begin();
+  unsigned last = first + llvm::count(expr.axes, stage.axis);
   int64_t inner = 1;
   for (int64_t size : ArrayRef(expr.dims).drop_front(last))
     inner *= size;

@@ -204,15 +204,15 @@ static void emitRange(ImplicitLocOpBuilder &b, KernelFrame &frame,
 /// The loop over rows, in runs when sums over all rows want it so.
 static void emitRows(ImplicitLocOpBuilder &b, KernelFrame &frame,
                      StageEmitter &stages, const Plan &plan) {
-  auto isSum = [](const Total &total) { return !total.isOuter; };
-  if (!llvm::any_of(plan.totals, isSum))
+  auto inRuns = [](const Total &total) { return total.inRuns; };
+  if (!llvm::any_of(plan.totals, inRuns))
     return emitRange(b, frame, stages, plan, frame.begin, frame.end);
   emitFor(
-      b, frame.begin, frame.end, kRowsPerRun, {}, [&](Value run, ValueRange) {
-        Value next = arith::AddIOp::create(b, run, constant(b, kRowsPerRun));
+      b, frame.begin, frame.end, plan.runRows, {}, [&](Value run, ValueRange) {
+        Value next = arith::AddIOp::create(b, run, constant(b, plan.runRows));
         emitRange(b, frame, stages, plan, run,
                   arith::MinSIOp::create(b, next, frame.end));
-        for (const Total &total : llvm::make_filter_range(plan.totals, isSum))
+        for (const Total &total : llvm::make_filter_range(plan.totals, inRuns))
           stages.emitAddRun(total);
         return Carried();
       });

@@ -215,7 +215,7 @@ void StageEmitter::emitOnce(const Stage &stage) {
   case Stage::Kind::Linear:
     return emitLinear(stage, nullptr);
   case Stage::Kind::SumRows:
-    return emitSumRows(stage);
+    return emitSumRows(stage, nullptr);
   case Stage::Kind::Outer:
     return emitOuter(stage, nullptr);
   case Stage::Kind::Reduce:
@@ -238,6 +238,8 @@ void StageEmitter::emitOverEdges(const Stage &stage, const EdgeRange &range) {
       emitContract(stage, &cursor);
     else if (stage.kind == Stage::Kind::Outer)
       emitOuter(stage, &cursor);
+    else if (stage.kind == Stage::Kind::SumRows)
+      emitSumRows(stage, &cursor);
     else
       emitMap(stage.expr, stage.places.front(), &cursor);
     return Carried();

@@ -78,7 +78,7 @@ private:
                           const LinearForm &form, Segment segment);
   mlir::Value startOfRow(mp::ReduceKind kind, mlir::Type type);
 
-  void emitSumRows(const Stage &stage);
+  void emitSumRows(const Stage &stage, EdgeCursor *cursor);
   void emitOuter(const Stage &stage, EdgeCursor *cursor);
   void emitOuterProduct(const Total &total, mlir::Value edges);
   void addOuterTile(const Total &total, mlir::Value edges, const Tile &tile);

@@ -5,6 +5,10 @@
 //
 //   for run: { for row: { ...; sum += value }; table += sum; sum = 0 }
 //
+// A sum by number adds each row, or edge, to the row of the run that has its
+// number. A run of many numbers would cost more than the rows it takes: there
+// rows are added to the table itself.
+//
 // An outer product of one edge or row would touch all of its table. So factors
 // wait in scratch, and kWaitingPairs of them become one product of small
 // matrices, tile by tile in registers:
@@ -41,6 +45,8 @@ void StageEmitter::emitEmpty(const Total &total) {
     frame.store(constant(b, 0), frame.rowOf(total.waiting, nullptr));
     return;
   }
+  if (!total.inRuns) // the caller cleared the table
+    return;
   LinearForm along{0, {1}};
   int64_t lanes = fullLanes(total.run, options);
   forEachTile(b, {total.run.width}, 0, 1, lanes, lanes, originTile(1), {},
@@ -58,21 +64,27 @@ void StageEmitter::emitEmpty(const Total &total) {
 // Sums
 //===----------------------------------------------------------------------===//
 
-void StageEmitter::emitSumRows(const Stage &stage) {
+/// Of one edge, or of the row.
+void StageEmitter::emitSumRows(const Stage &stage, EdgeCursor *cursor) {
   const Expr &expr = stage.expr;
   const Place &run = plan.totals[stage.total].run;
+  Value sums = frame.rowOf(run, nullptr);
+  if (stage.by)
+    sums = frame.rowNumbered(sums, *stage.by, run.element,
+                             run.width / stage.by->count, cursor);
   int64_t lanes = lanesFor(expr, options.vectorBytes);
   forEachTile(
       b, expr.dims, 0, expr.dims.size(), lanes, lanes,
       originTile(expr.dims.size()), {}, [&](const Tile &tile, ValueRange) {
         SmallVector<Segment> segments = tile.segments(lanes);
+        if (cursor)
+          prefetchAhead(expr, tile, *cursor);
         Evaluator values(b, frame, expr, tile, segments);
-        for (auto [segment, value] : llvm::zip(segments, values.at(nullptr))) {
+        for (auto [segment, value] : llvm::zip(segments, values.at(cursor))) {
           const LinearForm &target = expr.targets.front();
-          Value sum = loadSegment(run, frame.rowOf(run, nullptr), tile, target,
-                                  segment);
-          storeSegment(b, frame, combine(b, kSum, sum, value),
-                       frame.rowOf(run, nullptr), tile, target, segment);
+          Value sum = loadSegment(run, sums, tile, target, segment);
+          storeSegment(b, frame, combine(b, kSum, sum, value), sums, tile,
+                       target, segment);
         }
         return Carried();
       });

@@ -32,8 +32,8 @@ bool lowering::isOwnRow(mp::GatherOp gather) {
 }
 
 bool lowering::isView(Operation *op) {
-  return isa<mp::GatherOp, mp::BroadcastOp, mp::ReshapeOp, mp::TransposeOp,
-             mp::SliceOp>(op);
+  return isa<mp::GatherOp, mp::LookupOp, mp::BroadcastOp, mp::ReshapeOp,
+             mp::TransposeOp, mp::SliceOp>(op);
 }
 
 namespace {
@@ -153,6 +153,13 @@ std::optional<unsigned> ExprBuilder::visitOp(Operation *op,
             flatten(at, rowMajor(mp::featureShape(table.getType())), zero());
         return add(std::move(leaf), {leaf.index});
       })
+      .Case([&](mp::LookupOp lookup) -> Node {
+        ArrayRef<int64_t> shape = mp::featureShape(lookup.getType());
+        ExprNode leaf{ExprNode::Kind::Leaf, lookup.getResult(), {}, {}, false};
+        leaf.index = flatten(at, rowMajor(shape), zero());
+        leaf.perEdge = mp::onEdges(lookup.getType());
+        return add(std::move(leaf), {leaf.index});
+      })
       .Case([&](mp::BroadcastOp broadcast) -> Node {
         ArrayRef<int64_t> have =
             mp::featureShape(broadcast.getInput().getType());
@@ -224,7 +231,8 @@ std::optional<unsigned> ExprBuilder::visitReshaped(Value value,
     return add(*constant, {});
   auto gather = value.getDefiningOp<mp::GatherOp>();
   bool ownRow = gather && isOwnRow(gather);
-  if (isLeaf(value) || (gather && !ownRow)) {
+  if (isLeaf(value) || (gather && !ownRow) ||
+      value.getDefiningOp<mp::LookupOp>()) {
     ExprNode node{ExprNode::Kind::Leaf, value, {}, flat, false};
     node.perEdge = mp::onEdges(value.getType());
     return add(std::move(node), {flat});

@@ -176,9 +176,9 @@ const Place &KernelFrame::placeOf(Value leaf, bool *atNeighbor) const {
   auto known = plan.places.find(leaf);
   bool other = false;
   if (known == plan.places.end()) {
-    auto gather = leaf.getDefiningOp<mp::GatherOp>();
-    other = !isOwnRow(gather);
-    known = plan.places.find(gather.getNodes());
+    Operation *view = leaf.getDefiningOp();
+    other = isa<mp::GatherOp>(view) && !isOwnRow(cast<mp::GatherOp>(view));
+    known = plan.places.find(view->getOperand(0));
   }
   if (atNeighbor)
     *atNeighbor = other;
@@ -198,9 +198,35 @@ Value KernelFrame::edgeIdOf(EdgeCursor &cursor) {
   return cursor.edgeId;
 }
 
+Value KernelFrame::rowNumbered(Value base, const Numbering &by,
+                               Type elementType, int64_t width,
+                               EdgeCursor *cursor) {
+  Type stored = getElementTypeOrSelf(by.index.getType());
+  Value number = load(rowOf(by.index, cursor), stored, 1);
+  if (!stored.isInteger(64))
+    number = arith::ExtSIOp::create(b, b.getI64Type(), number);
+  Value zero = constant(b, 0);
+  if (by.fromEnd) {
+    Value negative =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number, zero);
+    Value counted = arith::AddIOp::create(b, number, constant(b, by.count));
+    number = arith::SelectOp::create(b, negative, counted, number);
+  }
+  // Numbers were checked before the kernel; another thread of the user's may
+  // have changed them since.
+  number = arith::MaxSIOp::create(b, number, zero);
+  number = arith::MinSIOp::create(b, number, constant(b, by.count - 1));
+  Value offset = arith::MulIOp::create(b, number, constant(b, width));
+  return element(base, inMemory(b, elementType), offset, 0);
+}
+
 Value KernelFrame::rowOf(Value leaf, EdgeCursor *cursor) {
   bool atNeighbor = false;
   const Place &place = placeOf(leaf, &atNeighbor);
+  Operation *op = leaf.getDefiningOp();
+  if (isa_and_nonnull<mp::LookupOp>(op) && !plan.places.contains(leaf))
+    return rowNumbered(tables[place.table], numberingOf(op), place.element,
+                       mp::featureSize(leaf.getType()), cursor);
   if (!atNeighbor)
     return rowOf(place, cursor);
   if (!cursor->neighbor)

@@ -33,8 +33,8 @@ public:
   /// Emits the loads of the row's edge range.
   void enterRow(mlir::Value row);
 
-  /// First byte of the row of `leaf`: a value with a place, or a gather of
-  /// one. `cursor` is null outside of edge loops.
+  /// First byte of the row of `leaf`: a value with a place, or a gather or
+  /// lookup of one. `cursor` is null outside of edge loops.
   mlir::Value rowOf(mlir::Value leaf, EdgeCursor *cursor);
   mlir::Value rowOf(const Place &place, EdgeCursor *cursor);
 
@@ -45,6 +45,12 @@ public:
   mlir::Value reductionOfPiece(const Place &place, mlir::Value piece);
   /// Whether this call does a part of the row.
   mlir::Value doesPart(int64_t part);
+
+  /// The row of the table at `base`, rows of `width` elements, that `by` gives
+  /// the row of the kernel, or the edge. Always one of the table.
+  mlir::Value rowNumbered(mlir::Value base, const Numbering &by,
+                          mlir::Type element, int64_t width,
+                          EdgeCursor *cursor);
 
   /// The place of a leaf, and whether it is read at the other end of the edge.
   const Place &placeOf(mlir::Value leaf, bool *atNeighbor = nullptr) const;

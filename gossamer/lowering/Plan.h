@@ -11,9 +11,10 @@
 // block, then the product, then what follows it; slots hold a block of rows.
 //
 // Totals, sums over all rows, are added to tables that the caller clears. Rows
-// are first summed in runs of kRowsPerRun. The factors of outer products wait
-// in scratch until kWaitingPairs of them, of any rows or their edges, are one
-// product of two small matrices.
+// are first summed in runs of kRowsPerRun, or more where the sum by number has
+// more rows than that, and not at all where it is large. The factors of outer
+// products wait in scratch until kWaitingPairs of them, of any rows or their
+// edges, are one product of two small matrices.
 #ifndef GOSSAMER_LOWERING_PLAN_H
 #define GOSSAMER_LOWERING_PLAN_H
 
@@ -23,6 +24,12 @@
 #include "llvm/ADT/DenseMap.h"
 
 namespace gossamer::lowering {
+
+/// Bytes after a buffer that a vector at its end may touch.
+inline constexpr int64_t kBufferPadding = 128;
+/// The least rows whose sum is added to a total; a multiple of every size of a
+/// block.
+inline constexpr int64_t kRowsPerRun = 64;
 
 /// How often a value differs within a kernel: never, per row, per edge.
 enum class Level { Shared, Row, Edge };
@@ -48,13 +55,22 @@ struct Place {
   mlir::Type element;
 };
 
+/// Which row of a table of `count` rows each row or edge means: that of its
+/// number in the table `index`.
+struct Numbering {
+  mlir::Value index;
+  int64_t count = 0;
+  bool fromEnd = false; // negative numbers count from the end
+};
+
 struct Stage {
   enum class Kind {
     Map,      // store the results of expr
     Reduce,   // combine them over the edges of the row
     Contract, // combine them along one axis
     Linear,   // multiply rows of `input` by `weight`
-    SumRows,  // add the result of expr to the sum of the run
+    SumRows,  // add the result of expr to the sum of the run, or to its row
+              // that `by` says
     Outer,    // let expr and `right` wait for their outer product
   };
   Kind kind = Kind::Map;
@@ -66,6 +82,7 @@ struct Stage {
   mlir::Value input, weight;                  // Linear
   int64_t lead = 1, depth = 1; // Linear: rows per row, inputs per output
   Expr right;                  // Outer
+  std::optional<Numbering> by; // SumRows
   unsigned total = 0;          // SumRows, Outer: index into Plan::totals
   bool expensive = false;      // worth computing for several edges at once
   mlir::Location location;
@@ -76,8 +93,9 @@ struct Stage {
 /// A total: its table, and what is not in it yet.
 struct Total {
   bool isOuter = false;
+  bool inRuns = false; // sum: rows are first summed in runs
   Place table;
-  Place run;         // sum: of the current run of rows
+  Place run;         // sum: of the current run of rows, or the table
   Place left, right; // outer product: factors of the edges or rows that wait
   Place waiting;     // outer product: how many do
   int64_t pairs = 1; // outer products per edge or row
@@ -100,7 +118,8 @@ struct Plan {
   int64_t rowWork = 1; // of a row without edges; an edge is 1
   int64_t scratchBytes = 0;
   int64_t scratchBytesPerDegree = 0;
-  int64_t blockRows = 1; // rows that go together
+  int64_t runRows = kRowsPerRun; // rows whose sum is added to a total
+  int64_t blockRows = 1;         // rows that go together
   int64_t blockEdges = 0;
   bool usesEdges = false;
   /// Whether a row can be computed in pieces, and the bytes of the reductions
@@ -109,16 +128,12 @@ struct Plan {
   int64_t partialBytes = 0;
 };
 
-/// Bytes after a buffer that a vector at its end may touch.
-inline constexpr int64_t kBufferPadding = 128;
 /// Edge values of at most this many elements are kept for a whole row.
 inline constexpr int64_t kNarrow = 16;
 /// Sums are combined per block of this many edges, or fewer.
 inline constexpr int64_t kMaxBlockEdges = 256;
 /// Most rows of a block.
 inline constexpr int64_t kMaxBlockRows = 64;
-/// Rows whose sum is added to a total; a multiple of every size of a block.
-inline constexpr int64_t kRowsPerRun = 64;
 /// Outer products that are added to a total together.
 inline constexpr int64_t kWaitingPairs = 32;
 
@@ -130,6 +145,9 @@ bool needsOwnStage(mlir::Operation *op);
 
 /// A sum over all rows that the kernel visits; false for null.
 bool isTotal(mlir::Operation *op);
+
+/// How a lookup, or a sum by number, numbers the rows of its table.
+Numbering numberingOf(mlir::Operation *op);
 
 /// The value whose memory holds `value` in the same row-major order, seen
 /// through reshapes.

@@ -26,6 +26,10 @@ constexpr int64_t kMinBlockEdges = 32;
 constexpr int64_t kBlockRowBytes = 32 * 1024;
 constexpr int64_t kMinBlockRows = 16;
 
+/// Sums of at most so many bytes are made in runs of rows: a run stays in the
+/// second-level cache.
+constexpr int64_t kMaxRunBytes = 128 * 1024;
+
 /// Multiplications of a product of rows that take as long as one edge.
 constexpr int64_t kProductsPerWork = 1024;
 constexpr int64_t kMaxRowWork = int64_t(1) << 20;
@@ -57,7 +61,7 @@ private:
   LogicalResult addContract(mp::ReduceAxisOp reduce);
   void addRowWork(int64_t multiplications);
   LogicalResult addLinear(mp::LinearOp linear);
-  LogicalResult addSumRows(mp::SumRowsOp sum);
+  LogicalResult addSumRows(Operation *sum);
   LogicalResult addOuter(mp::ContractRowsOp contract);
   LogicalResult addReductions();
   LogicalResult addYields();
@@ -208,7 +212,14 @@ void Planner::placeTotal(Operation *op) {
     total.right = waitingRows(contract.getRight());
     total.waiting = slot(IntegerType::get(op->getContext(), 64), 1);
   } else {
-    total.run = slot(total.table.element, total.table.width);
+    int64_t bytes = total.table.width * bytesOf(total.table.element);
+    total.inRuns = bytes <= kMaxRunBytes;
+    total.run = total.inRuns ? slot(total.table.element, total.table.width)
+                             : total.table;
+    // As many rows as a run has of its own, or it would cost more than them.
+    if (isa<mp::SumByOp>(op) && total.inRuns)
+      plan.runRows = std::max<int64_t>(
+          plan.runRows, llvm::PowerOf2Ceil(numberingOf(op).count));
   }
   totalOf[op] = plan.totals.size();
   plan.totals.push_back(total);
@@ -307,6 +318,36 @@ LogicalResult Planner::addConcat(mp::ConcatOp concat) {
   return success();
 }
 
+/// Moves dim `dim` behind all others.
+static void moveToEnd(Expr &expr, unsigned dim) {
+  auto move = [&](auto &list) {
+    std::rotate(list.begin() + dim, list.begin() + dim + 1, list.end());
+  };
+  move(expr.dims);
+  move(expr.axes);
+  for (ExprNode &node : expr.nodes)
+    if (node.hasIndex())
+      move(node.index.coefficients);
+  for (LinearForm &target : expr.targets)
+    move(target.coefficients);
+}
+
+/// Vectors run along the last dim. When that is the one that is combined, and a
+/// leaf has its neighbours along the dim before instead, as the matrix in a row
+/// times a matrix has, the two change places.
+static void putNeighboursLast(Expr &expr, unsigned axis) {
+  size_t last = expr.dims.size() - 1;
+  if (expr.axes.back() != axis || last == 0 || expr.axes[last - 1] == axis)
+    return;
+  auto isAcross = [&](const ExprNode &node) {
+    return node.kind == ExprNode::Kind::Leaf &&
+           node.index.coefficients[last] > 1 &&
+           node.index.coefficients[last - 1] == 1;
+  };
+  if (expr.dims[last - 1] > 1 && llvm::any_of(expr.nodes, isAcross))
+    moveToEnd(expr, last - 1);
+}
+
 LogicalResult Planner::addContract(mp::ReduceAxisOp reduce) {
   Value input = reduce.getInput();
   Stage stage(reduce.getLoc());
@@ -321,6 +362,8 @@ LogicalResult Planner::addContract(mp::ReduceAxisOp reduce) {
   if (failed(buildInto(stage, input, target, /*store=*/true,
                        /*mergeAxes=*/false)))
     return failure();
+  if (!stage.expr.dims.empty())
+    putNeighboursLast(stage.expr, stage.axis);
   push(std::move(stage), residency.phaseOf(reduce.getResult()));
   return success();
 }
@@ -346,14 +389,18 @@ LogicalResult Planner::addLinear(mp::LinearOp linear) {
   return success();
 }
 
-LogicalResult Planner::addSumRows(mp::SumRowsOp sum) {
-  Stage stage(sum.getLoc());
+LogicalResult Planner::addSumRows(Operation *sum) {
+  Value rows = sum->getOperand(0);
+  Stage stage(sum->getLoc());
   stage.kind = Stage::Kind::SumRows;
+  stage.level = levelOf(rows);
   stage.total = totalOf.at(sum);
-  if (failed(buildInto(stage, sum.getRows(), wholeRow(sum.getType()),
-                       /*store=*/true, /*mergeAxes=*/true)))
+  if (isa<mp::SumByOp>(sum))
+    stage.by = numberingOf(sum);
+  if (failed(buildInto(stage, rows, wholeRow(rows.getType()), /*store=*/true,
+                       /*mergeAxes=*/true)))
     return failure();
-  push(std::move(stage), residency.phaseOf(sum.getResult()));
+  push(std::move(stage), residency.phaseOf(sum->getResult(0)));
   return success();
 }
 
@@ -386,7 +433,8 @@ LogicalResult Planner::addStages(Operation *op) {
       .Case([&](mp::ConcatOp concat) { return addConcat(concat); })
       .Case([&](mp::ReduceAxisOp reduce) { return addContract(reduce); })
       .Case([&](mp::LinearOp linear) { return addLinear(linear); })
-      .Case([&](mp::SumRowsOp sum) { return addSumRows(sum); })
+      .Case<mp::SumRowsOp, mp::SumByOp>(
+          [&](Operation *sum) { return addSumRows(sum); })
       .Case([&](mp::ContractRowsOp contract) { return addOuter(contract); })
       .Default([&](Operation *) {
         return addMap(value, wholeRow(value.getType()), plan.places.at(value),
@@ -470,6 +518,16 @@ LogicalResult Planner::run() {
     return failure();
   plan.splitsRows = plan.partialBytes > 0 && plan.totals.empty();
   return success();
+}
+
+Numbering lowering::numberingOf(Operation *op) {
+  auto countOf = [](Value table) {
+    return mp::featureShape(table.getType()).front();
+  };
+  if (auto lookup = dyn_cast<mp::LookupOp>(op))
+    return {lookup.getIndex(), countOf(lookup.getTable()), lookup.getFromEnd()};
+  auto sum = cast<mp::SumByOp>(op);
+  return {sum.getIndex(), countOf(sum.getResult()), sum.getFromEnd()};
 }
 
 FailureOr<Plan> lowering::planKernel(mp::KernelOp kernel) {

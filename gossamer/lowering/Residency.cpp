@@ -42,7 +42,7 @@ bool lowering::needsOwnStage(Operation *op) {
 }
 
 bool lowering::isTotal(Operation *op) {
-  return isa_and_nonnull<mp::SumRowsOp, mp::ContractRowsOp>(op);
+  return isa_and_nonnull<mp::SumRowsOp, mp::SumByOp, mp::ContractRowsOp>(op);
 }
 
 static bool isConstant(Operation *op) {

@@ -16,6 +16,8 @@ bool gossamer::isTable(Value value) {
 }
 
 bool gossamer::isTotal(Operation *op) {
+  if (isa_and_nonnull<SumByOp>(op))
+    return true;
   if (auto sum = dyn_cast_or_null<SumRowsOp>(op))
     return !isTable(sum.getRows());
   auto contract = dyn_cast_or_null<ContractRowsOp>(op);
@@ -42,9 +44,20 @@ bool gossamer::isOutsideKernels(Operation *op) {
 // Levels
 //===----------------------------------------------------------------------===//
 
-/// An operand of a total that some kernel has to compute.
-static Value computedOperand(Operation *total) {
+/// The rows of a total that decide which kernel adds it up: those that some
+/// kernel has to compute, if any.
+static Value summedRows(Operation *total) {
+  if (auto sum = dyn_cast<SumByOp>(total))
+    return sum.getRows();
   return *llvm::find_if_not(total->getOperands(), isTable);
+}
+
+/// True when a kernel reads `operand` as a table, whoever computes it.
+static bool isReadAsTable(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  if (isa<LinearOp, SumByOp>(op))
+    return operand.getOperandNumber() == 1;
+  return isa<LookupOp, UniformOp>(op);
 }
 
 /// A product of rows of nodes that no two kernels compute. One that makes wide
@@ -76,14 +89,14 @@ static End endOfInput(Operation *product) {
 SmallVector<Visit, 2> KernelPlan::visitsOf(Value value) const {
   Operation *op = value.getDefiningOp();
   if (isTotal(op))
-    return visitsOf(computedOperand(op));
+    return visitsOf(summedRows(op));
   RowsAttr rows = rowsOf(value);
   if (!rows)
     return {Visit()};
   if (rows.getKind() == RowKind::Edge)
     return {Visit{nodeRows.at(End::Dst, rows), End::Dst},
             Visit{nodeRows.at(End::Src, rows), End::Src}};
-  if (auto end = op->getAttrOfType<EndAttr>("end"))
+  if (auto end = op ? op->getAttrOfType<EndAttr>("end") : EndAttr())
     return {Visit{rows, end.getValue()}};
   if (rows.getKind() == RowKind::Src)
     return {Visit{rows, End::Src}};
@@ -150,14 +163,11 @@ int64_t KernelPlan::computeLevel(Operation *op, Visit visit) {
   if (auto gather = dyn_cast<GatherOp>(op))
     return readsOwnRow(gather, visit) ? level(gather.getNodes(), visit)
                                       : available(gather.getNodes());
-  if (auto linear = dyn_cast<LinearOp>(op))
-    return std::max(level(linear.getInput(), visit),
-                    available(linear.getWeight()));
-  if (auto uniform = dyn_cast<UniformOp>(op))
-    return available(uniform.getSeed());
   int64_t latest = 0;
-  for (Value operand : op->getOperands())
-    latest = std::max(latest, level(operand, visit));
+  for (OpOperand &operand : op->getOpOperands())
+    latest =
+        std::max(latest, isReadAsTable(operand) ? available(operand.get())
+                                                : level(operand.get(), visit));
   return latest;
 }
 
@@ -263,14 +273,13 @@ void KernelPlan::collect(PlannedKernel &kernel, Value value) {
       collect(kernel, gather.getNodes());
     else
       collectTable(kernel, gather.getNodes());
-  } else if (auto linear = dyn_cast<LinearOp>(op)) {
-    collect(kernel, linear.getInput());
-    collectTable(kernel, linear.getWeight());
-  } else if (auto uniform = dyn_cast<UniformOp>(op)) {
-    collectTable(kernel, uniform.getSeed());
   } else {
-    for (Value operand : op->getOperands())
-      collect(kernel, operand);
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (isReadAsTable(operand))
+        collectTable(kernel, operand.get());
+      else
+        collect(kernel, operand.get());
+    }
   }
   kernel.body.insert(op);
   if (isa<ReduceOp>(op) || isNodeProduct(op))
@@ -296,14 +305,16 @@ void KernelPlan::claim(const PlannedKernel &kernel, Value value) {
 }
 
 /// True when `kernel` reads `value` where it has to be complete: at the other
-/// end of its edges, or as a total.
+/// end of its edges, as a total, or as a table whoever computes it.
 static bool readsElsewhere(const PlannedKernel &kernel, Value value) {
   if (isTotal(value.getDefiningOp()))
     return kernel.inputs.contains(value);
   return llvm::any_of(kernel.body, [&](Operation *op) {
-    auto gather = dyn_cast<GatherOp>(op);
-    return gather && gather.getNodes() == value &&
-           !readsOwnRow(gather, kernel.visit);
+    if (auto gather = dyn_cast<GatherOp>(op))
+      return gather.getNodes() == value && !readsOwnRow(gather, kernel.visit);
+    return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+      return operand.get() == value && isReadAsTable(operand);
+    });
   });
 }
 

@@ -92,6 +92,28 @@ static void ofSumRows(Adjoint &at) {
 }
 
 //===----------------------------------------------------------------------===//
+// Rows of a table by number
+//===----------------------------------------------------------------------===//
+
+static void ofLookup(Adjoint &at) {
+  auto op = cast<LookupOp>(at.op);
+  if (at.wants(op.getTable()))
+    at.add(op.getTable(),
+           SumByOp::create(*at.builder, at.getLoc(), op.getTable().getType(),
+                           at.gradient, op.getIndex(), op.getFromEnd(),
+                           op.getFieldAttr()));
+}
+
+static void ofSumBy(Adjoint &at) {
+  auto op = cast<SumByOp>(at.op);
+  if (at.wants(op.getRows()))
+    at.add(op.getRows(),
+           LookupOp::create(*at.builder, at.getLoc(), op.getRows().getType(),
+                            at.gradient, op.getIndex(), op.getFromEnd(),
+                            op.getFieldAttr()));
+}
+
+//===----------------------------------------------------------------------===//
 // Copies
 //===----------------------------------------------------------------------===//
 
@@ -213,6 +235,9 @@ static constexpr Derivative kTable[] = {
   {"mp.prefix",        Known, {}, ofRowSet<PadRowsOp>},
   {"mp.pad_rows",      Known, {}, ofRowSet<PrefixOp>},
   {"mp.sum_rows",      Known, {}, ofSumRows},
+  // Rows of a table by number.
+  {"mp.lookup",        Known, {}, ofLookup},
+  {"mp.sum_by",        Known, {}, ofSumBy},
   // Along features.
   {"mp.broadcast",     Known, {}, ofBroadcast},
   {"mp.reshape",       Known, {}, ofReshape},

@@ -50,7 +50,8 @@ Residency Residencies::infer(Value value) {
     Residency nodes = of(gather.getNodes());
     return nodes.rows ? Residency{nodes.rows, gather.getEnd()} : nodes;
   }
-  if (!isRowWise(op))
+  // Numbers of rows that no edge reads may be outside of the table.
+  if (!isRowWise(op) || isa<LookupOp>(op))
     return own;
   Residency joined{RowsAttr(), std::nullopt};
   for (Value operand : op->getOperands()) {

@@ -5,8 +5,9 @@
 //   mp.contract_rows, mp.sum_rows, mp.prefix, mp.pad_rows,
 //   views (mp.reshape; mp.transpose and mp.slice of parameters) and the return;
 // - the body of a kernel is elementwise arith and math, and the mp ops listed
-//   in isKernelOp; the weight of a product in a body is an input, as is the
-//   seed of random numbers; an outer product is on edges or in_kernel.
+//   in isKernelOp; the weight of a product in a body is an input, as are the
+//   seed of random numbers, the table of a lookup and an index; an outer
+//   product is on edges or in_kernel.
 // A function that breaks this gets an error for each op that does.
 
 #include "gossamer/passes/KernelPlan.h"
@@ -29,6 +30,11 @@ static bool isKernelOp(Operation &op) {
            isa<BlockArgument>(linear.getWeight());
   if (auto uniform = dyn_cast<UniformOp>(op))
     return isa<BlockArgument>(uniform.getSeed());
+  if (auto lookup = dyn_cast<LookupOp>(op))
+    return isa<BlockArgument>(lookup.getTable()) &&
+           isa<BlockArgument>(lookup.getIndex());
+  if (auto sum = dyn_cast<SumByOp>(op))
+    return isa<BlockArgument>(sum.getIndex());
   if (auto contract = dyn_cast<ContractRowsOp>(op))
     return contract.getInKernel() || onEdges(contract.getLeft().getType());
   return isa<GatherOp, ReduceOp, SumRowsOp, DegreeOp, IotaOp, FillOp,

@@ -94,6 +94,17 @@ struct ContractRowsStep {
   uint32_t output = 0;
 };
 
+/// Fails unless each number in `index`, one per row, is that of a row of a
+/// table of `count` rows: from 0, or from -`count` when they also count from
+/// the end. Steps that follow read such rows.
+struct CheckIndexStep {
+  uint32_t index = 0;
+  int64_t count = 1;
+  bool fromEnd = false;
+  std::string place; // for messages: the user's line, or empty
+  std::string field; // and what the user calls the index, or empty
+};
+
 struct Step {
   enum class Kind : uint8_t {
     Kernel,
@@ -102,7 +113,8 @@ struct Step {
     Prefix,
     PadRows,
     SumRows,
-    ContractRows
+    ContractRows,
+    CheckIndex
   } kind = Kind::Kernel;
   KernelStep kernel;
   GemmStep gemm;
@@ -111,6 +123,7 @@ struct Step {
   PadRowsStep padRows;
   SumRowsStep sumRows;
   ContractRowsStep contractRows;
+  CheckIndexStep checkIndex;
 };
 
 struct Program {

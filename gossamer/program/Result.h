@@ -17,7 +17,8 @@ enum class ErrorCode : uint8_t {
   Corrupt,         // bytes that are damaged, or not ours
   Unsupported,     // well-formed, but not for this build or machine
   OutOfMemory,
-  Internal // a promise between our own parts was broken
+  OutOfRange, // a number in the caller's data is that of no row
+  Internal    // a promise between our own parts was broken
 };
 
 struct Error {

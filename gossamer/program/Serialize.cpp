@@ -123,7 +123,7 @@ private:
 constexpr uint8_t kDTypes = uint8_t(DType::F16) + 1;
 constexpr uint8_t kRowSets = uint8_t(RowSet::Edge) + 1;
 constexpr uint8_t kVisits = uint8_t(VisitBy::Src) + 1;
-constexpr uint8_t kStepKinds = uint8_t(Step::Kind::ContractRows) + 1;
+constexpr uint8_t kStepKinds = uint8_t(Step::Kind::CheckIndex) + 1;
 
 void write(Writer &out, const ValueInfo &value) {
   out.u8(uint8_t(value.dtype));
@@ -204,6 +204,12 @@ void write(Writer &out, const Step &step) {
     out.u32(step.contractRows.left);
     out.u32(step.contractRows.right);
     return out.u32(step.contractRows.output);
+  case Step::Kind::CheckIndex:
+    out.u32(step.checkIndex.index);
+    out.i64(step.checkIndex.count);
+    out.u8(step.checkIndex.fromEnd);
+    out.string(step.checkIndex.place);
+    return out.string(step.checkIndex.field);
   }
 }
 
@@ -241,6 +247,13 @@ Step readStep(Reader &in) {
     step.contractRows.left = in.u32();
     step.contractRows.right = in.u32();
     step.contractRows.output = in.u32();
+    break;
+  case Step::Kind::CheckIndex:
+    step.checkIndex.index = in.u32();
+    step.checkIndex.count = in.i64();
+    step.checkIndex.fromEnd = in.boolean();
+    step.checkIndex.place = in.string();
+    step.checkIndex.field = in.string();
     break;
   }
   return step;

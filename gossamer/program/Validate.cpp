@@ -165,6 +165,8 @@ private:
       return checkSumRows(step.sumRows);
     case Step::Kind::ContractRows:
       return checkContractRows(step.contractRows);
+    case Step::Kind::CheckIndex:
+      return checkCheckIndex(step.checkIndex);
     }
     return malformed("unknown kind of step");
   }
@@ -338,6 +340,19 @@ private:
                                      right.features.back()};
     if (output.features != expected)
       return malformed("a contraction has not the shape of its factors");
+    return {};
+  }
+
+  Status checkCheckIndex(const CheckIndexStep &step) {
+    if (Status s = use(step.index); !s.ok())
+      return s;
+    const ValueInfo &index = program.values[step.index];
+    if (index.dtype != DType::I32 && index.dtype != DType::I64)
+      return malformed("an index of ", dtypeName(index.dtype));
+    if (index.rows == RowSet::None || rowElements(index) != 1)
+      return malformed("an index has not one number per row");
+    if (step.count < 1 || step.count > kMaxRowElements)
+      return malformed("an index into ", step.count, " rows");
     return {};
   }
 

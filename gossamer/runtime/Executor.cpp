@@ -2,6 +2,7 @@
 
 #include "gossamer/program/Validate.h"
 #include "gossamer/runtime/HostCpu.h"
+#include "gossamer/runtime/IndexCheck.h"
 #include "gossamer/runtime/KernelRun.h"
 #include "gossamer/runtime/RowSums.h"
 #include "gossamer/runtime/StridedCopy.h"
@@ -152,6 +153,8 @@ private:
       return runSumRows(step);
     case PlanStep::Kind::ContractRows:
       return runContractRows(step);
+    case PlanStep::Kind::CheckIndex:
+      return runCheckIndex(step);
     }
     return makeError(ErrorCode::Internal, "unknown kind of step");
   }
@@ -169,7 +172,7 @@ private:
   }
 
   Status runKernelStep(const PlanStep &step) {
-    const KernelStep &kernel = executor.source.steps[step.kernel].kernel;
+    const KernelStep &kernel = executor.source.steps[step.source].kernel;
     std::vector<void *> tables;
     for (const auto *ids : {&step.reads, &step.writes})
       for (uint32_t id : *ids)
@@ -182,9 +185,9 @@ private:
             {step.reads.size() + i, info.dtype, rowElements(info)});
     static const GraphArrays kNoGraph;
     bool onGraph = kernel.rows != RowSet::None;
-    Schedule schedule = scheduleOf(step.kernel);
+    Schedule schedule = scheduleOf(step.source);
     KernelRun run{kernel,
-                  executor.kernels[step.kernel],
+                  executor.kernels[step.source],
                   onGraph ? graphs[kernel.graph] : kNoGraph,
                   executor.source.wideIndex,
                   tables,
@@ -193,7 +196,7 @@ private:
     auto start = std::chrono::steady_clock::now();
     Status status = runKernel(run, services.parallel, services.pool);
     if (!seconds.empty())
-      seconds[step.kernel] += std::chrono::duration<double>(
+      seconds[step.source] += std::chrono::duration<double>(
                                   std::chrono::steady_clock::now() - start)
                                   .count();
     return status;
@@ -284,6 +287,13 @@ private:
         left.dtype, asMatrix(step.reads[0], left.features.back()),
         asMatrix(step.reads[1], right.features.back()), dataOf(step.writes[0]),
         services.gemm, services.parallel, services.pool);
+  }
+
+  Status runCheckIndex(const PlanStep &step) {
+    const ValueInfo &index = plan.values[step.reads[0]].info;
+    return checkIndex(executor.source.steps[step.source].checkIndex,
+                      index.dtype, dataOf(step.reads[0]), rows(index),
+                      services.parallel);
   }
 
   Status copy(uint32_t from, uint32_t to) {

@@ -119,6 +119,12 @@ private:
       return addOnRows(PlanStep::Kind::ContractRows,
                        {step.contractRows.left, step.contractRows.right},
                        step.contractRows.output);
+    case Step::Kind::CheckIndex:
+      plan.steps.push_back({PlanStep::Kind::CheckIndex,
+                            index,
+                            {denseForm(step.checkIndex.index)},
+                            {}});
+      return;
     }
   }
 

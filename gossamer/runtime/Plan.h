@@ -31,9 +31,10 @@ struct PlanStep {
     Copy,
     PadRows,
     SumRows,
-    ContractRows
+    ContractRows,
+    CheckIndex
   } kind = Kind::Kernel;
-  uint32_t kernel = 0;          // Kernel: index of the program's step
+  uint32_t source = 0; // Kernel, CheckIndex: index of the program's step
   std::vector<uint32_t> reads;  // Gemm: input, weight; others: sources
   std::vector<uint32_t> writes; // roots
 };

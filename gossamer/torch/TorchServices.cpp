@@ -184,6 +184,8 @@ void raise(const Error &error) {
   if (error.code == ErrorCode::InvalidArgument ||
       error.code == ErrorCode::Corrupt)
     throw std::invalid_argument("gossamer: " + error.text);
+  if (error.code == ErrorCode::OutOfRange)
+    throw std::out_of_range("gossamer: " + error.text);
   throw std::runtime_error("gossamer: " + error.text);
 }
 

@@ -1,9 +1,10 @@
 """DGL's own functions on our graphs: `edge_softmax(g, x)` of DGL inside a compiled model.
 
 Models copy DGL's functions into their own namespaces (`from dgl.ops import edge_softmax`), so the
-function objects themselves learn to pass graphs of ours on to the function of the same name here.
-For DGL's graphs they do what they did. Installed once per process, when the first DGL graph is
-compiled; it holds for all threads, since only the type of the graph decides.
+function objects themselves learn to pass graphs of ours on to the function of the same name here,
+and tensors of a capture, whose number of rows is not known. For others they do what they did.
+Installed once per process, when the first DGL graph is compiled; it holds for all threads, since
+only the type of the first argument decides.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Any
 from gossamer.graph import Graph
 from gossamer.symbolic import is_symbolic
 
-#: Module of the function in DGL, and the names of functions that take a graph, or a list of them.
+#: Module of the function in DGL, and the names of functions that take a graph, a list of them, or
+#: tensors and ask how many rows these have.
 _FUNCTIONS = {
     "dgl.ops.edge_softmax": ("edge_softmax",),
     "dgl.ops.spmm": ("gspmm",),
     "dgl.ops.sddmm": ("gsddmm",),
+    "dgl.ops.gather_mm": ("gather_mm",),
     "dgl.batch": ("batch", "unbatch"),
     "dgl.subgraph": ("node_subgraph", "edge_subgraph", "in_subgraph", "out_subgraph"),
     "dgl.transforms.functional": (
@@ -58,6 +61,9 @@ _FUNCTIONS = {
     ),
 }
 
+#: How the functions call their first argument.
+_FIRST = ("graph", "g", "graphs", "a")
+
 
 @functools.cache
 def install() -> None:
@@ -84,8 +90,8 @@ def _teach(function: types.FunctionType, ours: Callable) -> None:
     original.__kwdefaults__ = function.__kwdefaults__
 
     def choose(*args: Any, **kwargs: Any) -> Any:
-        graph = args[0] if args else kwargs.get("graph", kwargs.get("g", kwargs.get("graphs")))
-        return (ours if _is_ours(graph) else original)(*args, **kwargs)
+        first = args[0] if args else next(filter(None.__ne__, map(kwargs.get, _FIRST)), None)
+        return (ours if _is_ours(first) else original)(*args, **kwargs)
 
     function.__kwdefaults__ = {"_gossamer_choose": choose}
     function.__defaults__ = None
@@ -96,7 +102,13 @@ def _body(*args: Any, _gossamer_choose: Callable, **kwargs: Any) -> Any:
     return _gossamer_choose(*args, **kwargs)
 
 
-def _is_ours(graph: Any) -> bool:
-    if isinstance(graph, (list, tuple)) and graph:
-        graph = graph[0]
-    return isinstance(graph, Graph) or is_symbolic(graph)
+def _is_ours(first: Any) -> bool:
+    if isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    return isinstance(first, Graph) or is_symbolic(first) or _is_captured(first)
+
+
+def _is_captured(value: Any) -> bool:
+    """Whether a value is a tensor without data; the module that has them may not be loaded."""
+    module = sys.modules.get("torch._subclasses.fake_tensor")
+    return module is not None and isinstance(value, module.FakeTensor)

@@ -123,6 +123,22 @@ def _gather(run: _Runner, op: Op, x: Tensor) -> Tensor:
     return x.index_select(0, run.segments(op.result.type, op.attrs["end"])[0])
 
 
+def _lookup(run: _Runner, op: Op, table: Tensor, index: Tensor) -> Tensor:
+    _check_index(op, index, table.shape[0])
+    return table[index.long()]
+
+
+def _check_index(op: Op, index: Tensor, count: int) -> None:
+    """IndexError with the user's line; as the programs do."""
+    least = -count if op.attrs["from_end"] else 0
+    if bool(((index < least) | (index >= count)).any()):
+        file, line = op.place
+        raise IndexError(
+            f"{file}:{line}: {op.attrs['field'] or 'the index'} has numbers outside of "
+            f"{least} to {count - 1}, but the table has {count} rows"
+        )
+
+
 def _reduce(run: _Runner, op: Op, x: Tensor) -> Tensor:
     index, size = run.segments(op.result.type, op.attrs["end"])
     return graph_ops.reduce(x, index, size, op.attrs["kind"])
@@ -238,6 +254,7 @@ _GRAPH_OPS: dict[str, Callable[..., Tensor]] = {
     "mp.sum_rows": lambda run, op, x: x.sum(0),
     "mp.softmax_axis": _softmax_axis,
     "mp.linear": _linear,
+    "mp.lookup": _lookup,
     DETACH: lambda run, op, x: x.detach(),
 }
 

@@ -207,6 +207,19 @@ class _Eval:
     def mp_pad_rows(self, x):
         return torch.cat([x, x.new_zeros(self.count(self.type) - len(x), *x.shape[1:])])
 
+    def rows_of(self, index, count):
+        least = -count if "from_end" in self.op.attrs else 0
+        assert bool(((index >= least) & (index < count)).all())
+        return index.long() % count
+
+    def mp_lookup(self, table, index):
+        return table[self.rows_of(index, len(table))]
+
+    def mp_sum_by(self, x, index):
+        count = self.type.axes[0]
+        rows = self.rows_of(index, count)
+        return torch.stack([x[rows == k].sum(0) for k in range(count)])
+
     def mp_sum_rows(self, x):
         return x.sum(0)
 

@@ -89,3 +89,23 @@ def test_inside_a_compiled_model(name):
         found.append((out, *torch.autograd.grad(out.square().sum(), x)))
     for actual, right in zip(found[1], found[0], strict=True):
         assert_close(actual, right)
+
+
+@pytest.mark.parametrize("regularizer", [None, "basis"])
+@pytest.mark.parametrize("width", [4, 16], ids=["gathered", "sorted"])  # two ways of DGL
+def test_a_linear_layer_for_each_type(regularizer, width):
+    """dgl.nn.RelGraphConv and its TypedLinear: results and gradients, compiled."""
+    torch.manual_seed(0)
+    g = dgl.rand_graph(20, 60)
+    layer = dgl.nn.RelGraphConv(width, width, 3, regularizer, 2 if regularizer else None).double()
+    x = torch.randn(20, width, dtype=torch.float64, requires_grad=True)
+    types, norm = torch.randint(3, (60,)), torch.rand(60, 1, dtype=torch.float64)
+    fast = gs.compile(layer, fallback="error")
+    found = []
+    for model in (layer, fast, fast):
+        out = model(g, x, types, norm)
+        leaves = (x, *layer.parameters())
+        found.append((out, *torch.autograd.grad(out.square().sum(), leaves)))
+    for mine in found[1:]:
+        for actual, right in zip(mine, found[0], strict=True):
+            assert_close(actual, right)

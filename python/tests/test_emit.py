@@ -46,10 +46,13 @@ NORM = nn.LayerNorm(4).double()
 BATCH = nn.BatchNorm1d(4).double().eval()
 BATCH.running_mean.normal_()
 BATCH.running_var.uniform_(0.5, 2.0)
+GROUPS = nn.GroupNorm(2, 4).double()
+GROUPS.weight.data.normal_()
+GROUPS.bias.data.normal_()
 PRELU = nn.PReLU().double()
 LIFTED = [
     t
-    for owner in (LINEAR, WIDE, MLP, NORM, BATCH, PRELU)
+    for owner in (LINEAR, WIDE, MLP, NORM, BATCH, GROUPS, PRELU)
     for t in (*owner.parameters(), *owner.buffers())
 ] + [W, A, P, HEADS]
 
@@ -96,6 +99,11 @@ ELEMENTWISE = {
     "floor_division": lambda h, v, e: torch.div(h, 0.3, rounding_mode="trunc") + h.detach() // 0.7,
     "casts": lambda h, v, e: (h * 3).long().double() + v.float().double() + (e > 0).long() * 2,
     "nan": lambda h, v, e: torch.where(h.isnan(), v, e) + torch.where((h / 0).isinf(), 1.0, 0.0),
+    "nan_to_num": lambda h, v, e: (
+        torch.nan_to_num(torch.where(v > 0, h, math.nan), 0.5) * e
+        + torch.nan_to_num(torch.where(v > 0, e, math.inf), posinf=2.0, neginf=-1.0) * h
+        + torch.nan_to_num(torch.where(h > 0, -math.inf, v), neginf=-2.0)
+    ),
     "addcmul": lambda h, v, e: torch.addcmul(h, v, e, value=0.3) + torch.addcdiv(h, v, e * e + 1),
     "constants": lambda h, v, e: h * torch.tensor([1.0, -2.0, 3.0, 0.5]) + torch.tensor(0.5) * v,
     "copies": lambda h, v, e: h.clone() + v.detach().contiguous() + e.to(torch.float64) + 0,
@@ -138,6 +146,7 @@ FEATURES = {
     "normalize": lambda x, h, c, s: F.normalize(x, dim=-1) + F.normalize(h, dim=1)[:, None],
     "layer_norm": lambda x, h, c, s: NORM(x) + F.layer_norm(h, (4,))[:, None],
     "batch_norm": lambda x, h, c, s: BATCH(h),
+    "group_norm": lambda x, h, c, s: GROUPS(h)[:, None] + F.group_norm(x, 3),
     "linear": lambda x, h, c, s: LINEAR(x) + LINEAR(h)[:, None],
     "linear_parts": lambda x, h, c, s: WIDE(torch.cat([h, c * h, x[:, 1]], 1)),
     "mlp": lambda x, h, c, s: MLP(torch.cat([h, x[:, 2]], -1)),
@@ -158,6 +167,10 @@ FEATURES = {
     "cross": lambda x, h, c, s: torch.linalg.cross(x[:, :, 0], h[:, :3]),
     "creation": lambda x, h, c, s: torch.zeros(len_(h), 4) + h.new_full((len_(h), 1), 2.0) + h,
     "literals": lambda x, h, c, s: h * torch.arange(4) + torch.tensor([[1.0, 2.0, 3.0, 4.0]]),
+    "lookup": lambda x, h, c, s: W[(h[:, 0] > 0).long() - 2] * h + A[(c[:, 0] > 0).int(), :],
+    "lookup_columns": lambda x, h, c, s: F.embedding((h[:, 1:] > 0).long(), A, 1) * x,
+    "lookup_numbers": lambda x, h, c, s: h * W[0].index_select(0, (s > 0).long()).unsqueeze(1),
+    "lookup_weights": lambda x, h, c, s: torch.bmm(h[:, None], HEADS[(s > 0).long() * 2])[:, 0],
     "glu": lambda x, h, c, s: h[:, :2] * torch.sigmoid(h[:, 2:]),
 }
 
@@ -180,6 +193,9 @@ MAILBOX = {
     "matmul_scores": lambda n, m, q, g: (F.softmax(m @ n.data["h"].unsqueeze(-1), 1).mT @ m)[:, 0],
     "linear": lambda n, m, q, g: F.relu(LINEAR(m)).max(1)[0] + LINEAR(m).sum(1),
     "linear_flat": lambda n, m, q, g: (m.reshape(-1, 4) @ W).view(m.shape).sum(1),
+    "lookup": lambda n, m, q, g: (
+        (m * W[(g[:, :, 0] > 0).long()]).sum(1) + A[(n.data["h"][:, 0] > 0).long()]
+    ),
     "concat": lambda n, m, q, g: torch.cat([m, n.data["h"].unsqueeze(1).expand_as(m)], -1).sum(1),
     "repeat": lambda n, m, q, g: (n.data["h"].unsqueeze(1).repeat(1, m.shape[1], 1) * m).mean(1),
     "pna": lambda n, m, q, g: (

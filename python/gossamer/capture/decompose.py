@@ -7,6 +7,7 @@ A rule returns None when it does not apply; torch then sees the call, and raises
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,30 @@ def _weight_norm(recorder: Recorder, v: Tensor, g: Tensor, dim: int = 0):
     return v * (g / torch.linalg.vector_norm(v, 2, axes, keepdim=dim != -1))
 
 
+def _group_norm(
+    recorder: Recorder,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+):
+    """Each group of a row's channels normalised by its mean and variance, then an affine map."""
+    rows, *features = input.shape
+    if not features or any(type(size) is not int for size in features):
+        return None
+    channels, size = features[0], math.prod(features)
+    # Of one number per group torch asks how many rows there are.
+    if channels % num_groups or size <= num_groups:
+        return None
+    groups = input.reshape(rows, num_groups, size // num_groups)
+    groups = torch.nn.functional.layer_norm(groups, groups.shape[2:], None, None, eps)
+    result = groups.reshape(input.shape)
+    each = (channels, *[1] * (len(features) - 1))
+    result = result if weight is None else result * weight.view(each)
+    return result if bias is None else result + bias.view(each)
+
+
 def _vdot(recorder: Recorder, a: Tensor, b: Tensor):
     return None if a.is_complex() or b.is_complex() else torch.dot(a, b)
 
@@ -95,4 +120,5 @@ TABLE = {
     torch.vdot: _vdot,
     Tensor.vdot: _vdot,
     torch.nn.functional.pad: _pad,
+    torch.nn.functional.group_norm: _group_norm,
 }

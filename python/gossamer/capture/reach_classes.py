@@ -6,6 +6,7 @@ constructors, and what Python calls by itself: special methods, and `forward`.
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from gossamer.capture.tokens import CLASS, END, METHOD_NAMES
 
 if TYPE_CHECKING:
     from gossamer.capture.reach import Walk
+
+#: What a named tuple has for each of its names: the item of an index.
+_TUPLE_FIELD = type(collections.namedtuple("_OneField", "field").field)
 
 _REPRESENTATION = frozenset(("__repr__", "__str__", "__format__"))
 _ATTRIBUTE_ACCESS = frozenset(("__getattr__", "__getattribute__"))
@@ -116,5 +120,8 @@ def _member(walk: Walk, member: Any, name: str) -> None:
             walk.value(accessor, None, "member", name)
     elif kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         walk.out.append(kind)
+    elif kind is _TUPLE_FIELD:
+        index, _ = member.__reduce__()[1]
+        walk.out += (kind, index)
     elif name[:2] != "__" or kind not in (str, tuple, dict, frozenset):
         walk.value(member, None, "member", name)

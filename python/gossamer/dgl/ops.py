@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from gossamer import function, segments
@@ -85,6 +86,19 @@ def segment_softmax(seglen: Tensor, value: Tensor) -> Tensor:
     """Softmax over consecutive runs of rows; `seglen` are their lengths."""
     numbers = seglen.new_tensor(range(seglen.shape[0])).long()
     return segments.segment_softmax(value, numbers.repeat_interleave(seglen), seglen.shape[0])
+
+
+def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
+    """(N, D2): row i of ``a`` (N, D1) times the matrix ``b[idx_b[i]]``.
+
+    Args:
+        b: (R, D1, D2), a matrix for each type.
+        idx_b: (N,) integers; negative ones count from the end.
+
+    Raises:
+        IndexError: a number of no matrix.
+    """
+    return torch.bmm(a.unsqueeze(1), b[idx_b]).squeeze(1)
 
 
 def _message(op: str, lhs: str, rhs: str) -> BuiltinFunction:
@@ -171,7 +185,15 @@ for _name, _operator in _TABLE.items():
 globals().update(_TABLE)
 del _name, _operator
 
-__all__ = ["edge_softmax", "gsddmm", "gspmm", "segment_reduce", "segment_softmax", *_TABLE]
+__all__ = [
+    "edge_softmax",
+    "gather_mm",
+    "gsddmm",
+    "gspmm",
+    "segment_reduce",
+    "segment_softmax",
+    *_TABLE,
+]
 
 
 def __getattr__(name: str):

@@ -13,7 +13,7 @@ from gossamer.capture import (
     recorder,
 )
 
-from . import elementwise, products, reductions, shapes
+from . import elementwise, lookups, products, reductions, shapes
 from .ir import Type
 from .lower import Lowering
 from .table import Table, dtype_word, features
@@ -73,6 +73,7 @@ def _input_index(node: fx.Node) -> int:
 TABLE: dict[Any, Any] = {
     **elementwise.TABLE,
     **shapes.TABLE,
+    **lookups.TABLE,
     **reductions.TABLE,
     **products.TABLE,
     recorder.getitem: shapes.item,

@@ -20,6 +20,7 @@ _COPIES = {
     "mp.broadcast",
     "mp.concat",
     "mp.gather",
+    "mp.lookup",
     "mp.mailbox",
     "mp.pad_rows",
     "mp.prefix",

@@ -410,6 +410,24 @@ def _log_sigmoid(lowering: Lowering, node: fx.Node) -> tuple:
     return lowering.combine(formula, lowering.operand(node.args[0], out_dtype(node))), None
 
 
+def _nan_to_num(lowering: Lowering, node: fx.Node) -> Table:
+    """nan_to_num(x, nan, posinf, neginf): by default 0, and the largest numbers of x's dtype."""
+    source, nan, high, low = _bound(node)
+    table, e = lowering.operand(source, out_dtype(node)), lowering.elements
+    if not table.type.is_float:
+        return table
+    limits = torch.finfo(node.meta["val"].dtype)
+    high, low = limits.max if high is None else high, limits.min if low is None else low
+
+    def formula(x: Value) -> Value:
+        result = e.select(e.compare("eq", x, math.inf), e.number(x, high), x)
+        result = e.select(e.compare("eq", x, -math.inf), e.number(x, low), result)
+        return e.select(e.compare("uno", x, x), e.number(x, nan or 0.0), result)
+
+    return lowering.combine(formula, table)
+
+
+TABLE[aten.nan_to_num.default] = _nan_to_num
 TABLE[aten.detach.default] = lambda lowering, node: lowering.detach(lowering.table(node.args[0]))
 TABLE[aten.where.self] = _where
 TABLE[aten.masked_fill.Scalar] = TABLE[aten.masked_fill.Tensor] = _masked_fill

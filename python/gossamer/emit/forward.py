@@ -88,6 +88,14 @@ class ForwardLowering(Lowering):
             total, self.broadcast(self.reshape(number, [1] * len(type.features)), type)
         )
 
+    def as_seen(self, value: Value) -> Value:
+        """As `Lowering.as_seen`. Which relation a function runs for, shapes of nodes don't say."""
+        if self.per_degree and value.type.rows.kind in ("src", "dst", "node"):
+            if len(self._relations) > 1:
+                raise UntraceableError("numbers of nodes with messages, of several relations")
+            self.go_to(0)
+        return super().as_seen(value)
+
     def relation_of(self, ids: fx.Node) -> int:
         """The graph argument whose endpoints a placeholder stands for."""
         number = self.call.inputs[self._inputs[ids]].index

@@ -186,8 +186,11 @@ def _location(place: Place) -> str:
     file, line = place
     if file is None:
         return ""
-    quoted = "".join(f"\\{ord(c):02X}" if c in '"\\' or ord(c) < 32 else c for c in file)
-    return f' loc("{quoted}":{line}:0)'
+    return f' loc("{_quoted(file)}":{line}:0)'
+
+
+def _quoted(word: str) -> str:
+    return "".join(f"\\{ord(c):02X}" if c in '"\\' or ord(c) < 32 else c for c in word)
 
 
 def _plain(op: Op, names: list[str]) -> str:
@@ -237,6 +240,13 @@ def _compare(op: Op, names: list[str]) -> str:
 
 def _select(op: Op, names: list[str]) -> str:
     return f"{', '.join(names)} : {op.operands[0].type}, {op.result.type}"
+
+
+def _lookup(op: Op, names: list[str]) -> str:
+    from_end = " from_end" if op.attrs["from_end"] else ""
+    field = f' {{field = "{_quoted(op.attrs["field"])}"}}' if op.attrs["field"] else ""
+    types = ", ".join(str(o.type) for o in op.operands)
+    return f"{names[0]} at {names[1]}{from_end}{field} : {types} -> {op.result.type}"
 
 
 def literal(value: float | int | bool, dtype: str) -> str:
@@ -289,6 +299,7 @@ _FORMS: dict[str, Callable[[Op, list[str]], str]] = {
     "mp.reduce_axis": _with_axis,
     "mp.softmax_axis": lambda op, names: f"{names[0]} axis {op.attrs['axis']} : {op.result.type}",
     "mp.linear": _arrow,
+    "mp.lookup": _lookup,
     "arith.cmpf": _compare,
     "arith.cmpi": _compare,
     "arith.select": _select,

@@ -160,6 +160,17 @@ class Lowering(Space):
         """Whether the present operator may add up the rows of a table."""
         return False
 
+    def as_seen(self, value: Value) -> Value:
+        """Numbers of rows, with 0 in rows that the present operator never sees eagerly."""
+        if not self.per_degree or value.type.rows != self.node_rows:
+            return value
+        return self.builder.op("mp.fill_isolated", (value,), value.type, end="dst", value=0)
+
+    def input_of(self, node: fx.Node) -> InputSpec | None:
+        """The input that a node is, if it is one."""
+        index = self._inputs.get(node)
+        return None if index is None else self.call.inputs[index]
+
     def degree(self) -> Value:
         """The in-degree of each destination, i64."""
         return self.builder.op("mp.degree", (), Type((), "i64", self.node_rows), end="dst")

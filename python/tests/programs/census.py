@@ -492,7 +492,7 @@ PROGRAMS = (
     layer("census-egnn", Equivariant, EITHER),
     layer("census-cfconv", ContinuousFilter, EITHER),
     layer("census-nnconv", EdgeNetwork, EITHER),
-    layer("census-rgcn", TypedWeight, EITHER),
+    layer("census-rgcn", TypedWeight),
     layer("census-dgmg", MailboxLinear, EITHER),
     layer("census-edgeconv", EdgeConv),
     layer("census-batchnorm_eval", MessageBatchNorm),

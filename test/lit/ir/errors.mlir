@@ -475,3 +475,74 @@ func.func @contract_into_f16(%m: tensor<?x4xf16, #mp.rows<0, node>>) -> tensor<4
   %h = mp.contract_rows %m, %m : tensor<?x4xf16, #mp.rows<0, node>>, tensor<?x4xf16, #mp.rows<0, node>> -> tensor<4x4xf16>
   return %h : tensor<4x4xf16>
 }
+
+// -----
+
+func.func @lookup_without_rows(%t: tensor<8x4xf32>, %i: tensor<3xi64>) -> tensor<3x4xf32> {
+  // expected-error @below {{expects one number of i32 or i64 per row, but found 'tensor<3xi64>'}}
+  %r = mp.lookup %t at %i : tensor<8x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @lookup_by_float(%t: tensor<8x4xf32>, %i: tensor<?xf32, #edge>) -> tensor<?x4xf32, #edge> {
+  // expected-error @below {{expects one number of i32 or i64 per row, but found}}
+  %r = mp.lookup %t at %i : tensor<8x4xf32>, tensor<?xf32, #edge> -> tensor<?x4xf32, #edge>
+  return %r : tensor<?x4xf32, #edge>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @lookup_of_rows(%t: tensor<?x4xf32, #edge>, %i: tensor<?xi64, #edge>) -> tensor<?xf32, #edge> {
+  // expected-error @below {{expects a table without rows of at least one axis, but found}}
+  %r = mp.lookup %t at %i : tensor<?x4xf32, #edge>, tensor<?xi64, #edge> -> tensor<?xf32, #edge>
+  return %r : tensor<?xf32, #edge>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @lookup_of_other_rows(%t: tensor<8x4xf32>, %i: tensor<?xi64, #edge>) -> tensor<?x5xf32, #edge> {
+  // expected-error @below {{expects rows of 'tensor<8x4xf32>', but found}}
+  %r = mp.lookup %t at %i : tensor<8x4xf32>, tensor<?xi64, #edge> -> tensor<?x5xf32, #edge>
+  return %r : tensor<?x5xf32, #edge>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @lookup_on_other_rows(%t: tensor<8x4xf32>, %i: tensor<?xi64, #edge>) -> tensor<?x4xf32, #mp.rows<0, node>> {
+  // expected-error @below {{keeps the rows, but has}}
+  %r = mp.lookup %t at %i : tensor<8x4xf32>, tensor<?xi64, #edge> -> tensor<?x4xf32, #mp.rows<0, node>>
+  return %r : tensor<?x4xf32, #mp.rows<0, node>>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @lookup_of_another_type(%t: tensor<8x4xf32>, %i: tensor<?xi64, #edge>) -> tensor<?x4xf64, #edge> {
+  // expected-error @below {{keeps the element type, but has 'f32' and 'f64'}}
+  %r = mp.lookup %t at %i : tensor<8x4xf32>, tensor<?xi64, #edge> -> tensor<?x4xf64, #edge>
+  return %r : tensor<?x4xf64, #edge>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @sum_by_in_bf16(%m: tensor<?x4xbf16, #edge>, %i: tensor<?xi64, #edge>) -> tensor<8x4xbf16> {
+  // expected-error @below {{does not compute in 'bf16'; widen its operands with arith.extf}}
+  %r = mp.sum_by %m at %i : tensor<?x4xbf16, #edge>, tensor<?xi64, #edge> -> tensor<8x4xbf16>
+  return %r : tensor<8x4xbf16>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+func.func @sum_by_of_other_rows(%m: tensor<?x4xf32, #edge>, %i: tensor<?xi64, #edge>) -> tensor<8x5xf32> {
+  // expected-error @below {{expects rows of 'tensor<8x5xf32>', but found}}
+  %r = mp.sum_by %m at %i : tensor<?x4xf32, #edge>, tensor<?xi64, #edge> -> tensor<8x5xf32>
+  return %r : tensor<8x5xf32>
+}

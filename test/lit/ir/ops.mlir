@@ -140,3 +140,12 @@ func.func @gradients(%m: tensor<?x4xf32, #edge>, %d: tensor<?x2x4xf32, #dst>) ->
   %s = mp.sum_rows %p : tensor<?x2x4xf32, #src> -> tensor<2x4xf32>
   return %s : tensor<2x4xf32>
 }
+
+// CHECK-LABEL: func @rows_by_number
+func.func @rows_by_number(%t: tensor<8x2x4xf32>, %i: tensor<?xi64, #dst>) -> tensor<8x2x4xf32> {
+  // CHECK: %[[L:.*]] = mp.lookup %{{.*}} at %{{.*}} from_end {field = "t"} : tensor<8x2x4xf32>, tensor<?xi64, #mp.rows<0, dst>> -> tensor<?x2x4xf32, #mp.rows<0, dst>>
+  %l = mp.lookup %t at %i from_end {field = "t"} : tensor<8x2x4xf32>, tensor<?xi64, #dst> -> tensor<?x2x4xf32, #dst>
+  // CHECK: mp.sum_by %[[L]] at %{{.*}} : {{.*}} -> tensor<8x2x4xf32>
+  %s = mp.sum_by %l at %i : tensor<?x2x4xf32, #dst>, tensor<?xi64, #dst> -> tensor<8x2x4xf32>
+  return %s : tensor<8x2x4xf32>
+}

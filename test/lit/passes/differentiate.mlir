@@ -210,3 +210,28 @@ func.func @stopped(%x: tensor<?xf32, #node>) -> (tensor<?xf32, #node>, tensor<?x
   %p = arith.cmpf ogt, %x, %d : tensor<?xf32, #node>
   return %d, %p : tensor<?xf32, #node>, tensor<?xi1, #node>
 }
+
+// -----
+
+// Rows by number: their gradients are summed by number.
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @lookup
+// CHECK-SAME: %{{.*}}: tensor<8x4xf32>, %[[T:.*]]: tensor<?xi64, #mp.rows<0, edge>>, %[[G:.*]]: tensor
+// CHECK-NEXT: %[[S:.*]] = mp.sum_by %[[G]] at %[[T]] from_end
+// CHECK-NEXT: return %[[S]]
+func.func @lookup(%w: tensor<8x4xf32>, %t: tensor<?xi64, #edge>) -> tensor<?x4xf32, #edge> {
+  %r = mp.lookup %w at %t from_end : tensor<8x4xf32>, tensor<?xi64, #edge> -> tensor<?x4xf32, #edge>
+  return %r : tensor<?x4xf32, #edge>
+}
+
+// -----
+
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @sum_by
+// CHECK-SAME: %{{.*}}: tensor{{.*}}, %[[T:.*]]: tensor<?xi64, #mp.rows<0, edge>>, %[[G:.*]]: tensor
+// CHECK-NEXT: %[[S:.*]] = mp.lookup %[[G]] at %[[T]]
+// CHECK-NEXT: return %[[S]]
+func.func @sum_by(%m: tensor<?x4xf32, #edge>, %t: tensor<?xi64, #edge>) -> tensor<8x4xf32> {
+  %r = mp.sum_by %m at %t : tensor<?x4xf32, #edge>, tensor<?xi64, #edge> -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}

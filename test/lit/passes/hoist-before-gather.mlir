@@ -171,3 +171,20 @@ func.func @reductions_stay(%x: tensor<?x8xf32, #node>) -> tensor<?x8xf32, #node>
   %f = mp.fill_isolated dst %s, 1.0 : f32 : tensor<?x8xf32, #node> -> tensor<?x8xf32, #node>
   return %f : tensor<?x8xf32, #node>
 }
+
+// -----
+
+// A number that is read on edges is checked there: that of a node without such
+// edges may be outside of the table.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @lookup_stays
+func.func @lookup_stays(%w: tensor<8x4xf32>, %t: tensor<?xi64, #node>) -> tensor<?x4xf32, #edge> {
+  // CHECK-NEXT: mp.gather src
+  // CHECK-NEXT: mp.lookup
+  // CHECK-NEXT: math.exp
+  %i = mp.gather src %t : tensor<?xi64, #node> -> tensor<?xi64, #edge>
+  %r = mp.lookup %w at %i : tensor<8x4xf32>, tensor<?xi64, #edge> -> tensor<?x4xf32, #edge>
+  %e = math.exp %r : tensor<?x4xf32, #edge>
+  return %e : tensor<?x4xf32, #edge>
+}

@@ -125,3 +125,20 @@ func.func @no_mailbox(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
   %s = mp.reduce sum dst %m : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
   return %s : tensor<?x4xf32, #node>
 }
+
+// -----
+
+// Numbers in a mailbox are those of its edges.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+#box = #mp.rows<0, mailbox>
+// CHECK-LABEL: func @lookup_in_mailbox
+// CHECK-SAME: (%[[T:[a-z0-9]+]]: tensor<?xi64, #mp.rows<0, edge>>, %[[W:[a-z0-9]+]]: tensor
+func.func @lookup_in_mailbox(%t: tensor<?xi64, #edge>, %w: tensor<8x4xf32>) -> tensor<?x4xf32, #node> {
+  %box = mp.mailbox %t : tensor<?xi64, #edge> -> tensor<?x?xi64, #box>
+  // CHECK: %[[R:.*]] = mp.lookup %[[W]] at %[[T]] : {{.*}} -> tensor<?x4xf32, #mp.rows<0, edge>>
+  %r = mp.lookup %w at %box : tensor<8x4xf32>, tensor<?x?xi64, #box> -> tensor<?x?x4xf32, #box>
+  // CHECK: mp.reduce sum dst %[[R]]
+  %s = mp.reduce_axis sum %r axis 1 : tensor<?x?x4xf32, #box> -> tensor<?x4xf32, #node>
+  return %s : tensor<?x4xf32, #node>
+}

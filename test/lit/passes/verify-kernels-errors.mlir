@@ -60,3 +60,18 @@ func.func @detach_in_kernel(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node
   }
   return %h : tensor<?x4xf32, #node>
 }
+
+// -----
+
+// The program checks an index before the kernel runs, so no kernel makes it.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+func.func @computed_index(%w: tensor<8x4xf32>, %t: tensor<?xi64, #edge>) -> tensor<?x4xf32, #edge> {
+  %y = mp.kernel over #node by dst (%a = %w, %i = %t) : (tensor<8x4xf32>, tensor<?xi64, #edge>) -> tensor<?x4xf32, #edge> {
+    %j = arith.addi %i, %i : tensor<?xi64, #edge>
+    // expected-error @below {{'mp.lookup' op cannot be part of a kernel}}
+    %s = mp.lookup %a at %j : tensor<8x4xf32>, tensor<?xi64, #edge> -> tensor<?x4xf32, #edge>
+    mp.yield %s : tensor<?x4xf32, #edge>
+  }
+  return %y : tensor<?x4xf32, #edge>
+}

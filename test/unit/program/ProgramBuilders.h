@@ -71,6 +71,14 @@ inline Step contractRowsStep(uint32_t left, uint32_t right, uint32_t output) {
   return step;
 }
 
+inline Step checkIndexStep(uint32_t index, int64_t count, bool fromEnd,
+                           std::string place = {}, std::string field = {}) {
+  Step step;
+  step.kind = Step::Kind::CheckIndex;
+  step.checkIndex = {index, count, fromEnd, std::move(place), std::move(field)};
+  return step;
+}
+
 } // namespace gossamer::test
 
 #endif

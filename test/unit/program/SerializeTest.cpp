@@ -35,7 +35,7 @@ Program fullProgram() {
       viewStep(2, 1, 0, {1, 2}), gemmStep(0, 1, 3),
       prefixStep(3, 4),          kernelStep("k", RowSet::Dst, {4}, {5, 6}),
       sumRowsStep(3, 7),         contractRowsStep(0, 3, 8),
-      padRowsStep(4, 9)};
+      padRowsStep(4, 9),         checkIndexStep(6, 8, true, "a.py:3", "t")};
   p.steps[3].kernel.graph = 1;
   p.steps[3].kernel.rowWork = 7;
   p.steps[3].kernel.scratchBytes = 1 << 20;
@@ -89,6 +89,10 @@ TEST(Serialize, RoundTripKeepsEveryField) {
   EXPECT_EQ(copy.steps[3].kernel.gatheredBytes, 256);
   EXPECT_EQ(copy.steps[3].kernel.phases, 3);
   EXPECT_EQ(copy.steps[3].kernel.partialBytes, 448);
+  EXPECT_EQ(copy.steps[7].checkIndex.count, 8);
+  EXPECT_TRUE(copy.steps[7].checkIndex.fromEnd);
+  EXPECT_EQ(copy.steps[7].checkIndex.place, "a.py:3");
+  EXPECT_EQ(copy.steps[7].checkIndex.field, "t");
 }
 
 TEST(Serialize, EveryDamagedByteIsNoticed) {

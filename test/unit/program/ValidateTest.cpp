@@ -118,6 +118,26 @@ INSTANTIATE_TEST_SUITE_P(
                  [](Program &p) { p.values[3].dtype = DType::I32; }},
         Breakage{"prefix_features", "changes dtype or features",
                  [](Program &p) { p.values[5].features = {8}; }},
+        Breakage{
+            "index_of_floats", "an index of float32",
+            [](Program &p) { p.steps.push_back(checkIndexStep(0, 8, false)); }},
+        Breakage{"index_with_features", "not one number per row",
+                 [](Program &p) {
+                   p.values[4].dtype = DType::I64;
+                   p.steps.push_back(checkIndexStep(4, 8, false));
+                 }},
+        Breakage{"index_without_rows", "not one number per row",
+                 [](Program &p) {
+                   p.values.push_back(value(RowSet::None, {}, DType::I64));
+                   p.inputs.push_back(6);
+                   p.steps.push_back(checkIndexStep(6, 8, false));
+                 }},
+        Breakage{"index_into_nothing", "an index into 0 rows",
+                 [](Program &p) {
+                   p.values.push_back(value(RowSet::Dst, {}, DType::I64));
+                   p.inputs.push_back(6);
+                   p.steps.push_back(checkIndexStep(6, 0, false));
+                 }},
         Breakage{"prefix_rows", "without rows",
                  [](Program &p) { p.values[5].rows = RowSet::None; }}),
     [](const auto &test) { return std::string(test.param.name); });

@@ -1,0 +1,86 @@
+// RUN: gossamer-opt %s --split-input-file --mp-lower-kernels='vector-bytes=64 accumulators=16' | FileCheck %s
+
+// A row by number: the number of the edge is loaded, kept inside the table, and
+// the row is read in place. Nothing is copied per edge.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK:         scf.for {{.*}} iter_args
+// CHECK:           %[[LOADED:.*]] = llvm.load {{.*}} -> i64
+// CHECK:           %[[LEAST:.*]] = arith.maxsi %[[LOADED]]
+// CHECK:           %[[MOST:.*]] = arith.constant 7 : i64
+// CHECK:           %[[ROW:.*]] = arith.minsi %[[LEAST]], %[[MOST]]
+// CHECK:           arith.muli %[[ROW]]
+// CHECK:           llvm.load {{.*}} -> vector<16xf32>
+// CHECK-NOT:       llvm.store
+// CHECK:           arith.addf
+func.func @by_number(%t: tensor<?xi64, #edge>, %w: tensor<8x16xf32>) -> tensor<?x16xf32, #node> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %w) : (tensor<?xi64, #edge>, tensor<8x16xf32>) -> tensor<?x16xf32, #node> {
+    %r = mp.lookup %a at %i : tensor<8x16xf32>, tensor<?xi64, #edge> -> tensor<?x16xf32, #edge>
+    %s = mp.reduce sum dst %r : tensor<?x16xf32, #edge> -> tensor<?x16xf32, #node>
+    mp.yield %s : tensor<?x16xf32, #node>
+  }
+  return %h : tensor<?x16xf32, #node>
+}
+
+// -----
+
+// Negative numbers count from the end.
+#node = #mp.rows<0, node>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK:         %[[LOADED:.*]] = llvm.load {{.*}} -> i32
+// CHECK:         %[[WIDE:.*]] = arith.extsi %[[LOADED]]
+// CHECK:         %[[NEGATIVE:.*]] = arith.cmpi slt, %[[WIDE]]
+// CHECK:         %[[COUNTED:.*]] = arith.addi %[[WIDE]]
+// CHECK:         arith.select %[[NEGATIVE]], %[[COUNTED]], %[[WIDE]]
+func.func @from_end(%t: tensor<?xi32, #node>, %w: tensor<8x16xf32>) -> tensor<?x16xf32, #node> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %w) : (tensor<?xi32, #node>, tensor<8x16xf32>) -> tensor<?x16xf32, #node> {
+    %r = mp.lookup %a at %i from_end : tensor<8x16xf32>, tensor<?xi32, #node> -> tensor<?x16xf32, #node>
+    mp.yield %r : tensor<?x16xf32, #node>
+  }
+  return %h : tensor<?x16xf32, #node>
+}
+
+// -----
+
+// A sum by number is added up in a run of as many rows as it has numbers, and
+// runs are added to its table.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK:         %[[STEP:.*]] = arith.constant 128 : i64
+// CHECK:         scf.for %{{.*}} = %arg1 to %arg2 step %[[STEP]]
+// CHECK:           scf.for
+// CHECK:             scf.for
+// CHECK:               llvm.load {{.*}} -> i64
+// CHECK:               %[[SUM:.*]] = arith.addf {{.*}} : vector<16xf32>
+// CHECK:               llvm.store %[[SUM]]
+// CHECK:           arith.addf {{.*}} : vector<16xf32>
+// CHECK-COUNT-2:   llvm.store {{.*}} : vector<16xf32>
+func.func @sum_by_number(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>) -> tensor<100x16xf32> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %x) : (tensor<?xi64, #edge>, tensor<?x16xf32, #edge>) -> tensor<100x16xf32> {
+    %s = mp.sum_by %a at %i : tensor<?x16xf32, #edge>, tensor<?xi64, #edge> -> tensor<100x16xf32>
+    mp.yield %s : tensor<100x16xf32>
+  }
+  return %h : tensor<100x16xf32>
+}
+
+// -----
+
+// A sum that is larger than a run may be is added to where it is.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK-NOT:     llvm.store
+// CHECK:         scf.for
+// CHECK:           scf.for
+// CHECK:             llvm.store
+// CHECK-NOT:     llvm.store
+// CHECK:         return
+func.func @large_sum(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>) -> tensor<100000x16xf32> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %x) : (tensor<?xi64, #edge>, tensor<?x16xf32, #edge>) -> tensor<100000x16xf32> {
+    %s = mp.sum_by %a at %i : tensor<?x16xf32, #edge>, tensor<?xi64, #edge> -> tensor<100000x16xf32>
+    mp.yield %s : tensor<100000x16xf32>
+  }
+  return %h : tensor<100000x16xf32>
+}

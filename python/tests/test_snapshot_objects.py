@@ -5,6 +5,7 @@ import enum
 import sys
 import threading
 import types
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -414,6 +415,25 @@ def test_dataclass():
     assert not same(state(udf(Config())), state(udf(Config(heads=3))))
     assert snapshot(udf(Config())).key == snapshot(udf(Config(slope=0.3))).key
     assert not same(state(udf(Config())), state(udf(Config(names=("c",)))))
+
+
+class Pair(NamedTuple):
+    heads: int
+    width: int
+
+
+class Swapped(NamedTuple):
+    width: int
+    heads: int
+
+
+def test_named_tuples():
+    def udf(pair):
+        return lambda edges: edges.src["h"] * pair.heads
+
+    assert same(state(udf(Pair(2, 3))), state(udf(Pair(2, 3))))
+    assert not same(state(udf(Pair(2, 3))), state(udf(Pair(3, 3))))
+    assert not same(state(udf(Pair(2, 3))), state(udf(Swapped(2, 3))))
 
 
 def test_subclasses_of_plain_types():

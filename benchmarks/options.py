@@ -120,7 +120,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
     for name in wanted:
         if name not in names:
             print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
-    rounds, limit_s = (3, 20.0) if options.quick else (11, 60.0)
+    rounds, limit_s = (3, 12.0) if options.quick else (11, 60.0)
     return Plan(
         contenders=names,
         weighed=names if options.weigh is None else options.weigh,

@@ -191,6 +191,7 @@ def probes() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cold, tempfile.TemporaryDirectory() as other:
         first_cold, first_known = probe("first", cold), probe("first", cold)
         first_warm = probe("first-after-warmup", other)
+        assert first_cold["traced"], "a first call without the tracer: nothing was compiled"
         return {
             **probe("small", cold),
             "cold_s": first_cold["seconds"],

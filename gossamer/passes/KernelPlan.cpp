@@ -70,19 +70,46 @@ static bool isNodeProduct(Operation *op) {
          depth * kScoreWidth > featureSize(op->getResult(0).getType());
 }
 
-/// The end by which the rows of a product are computed from their edges; dst
-/// when they are not.
-static End endOfInput(Operation *product) {
-  SetVector<Operation *> reached;
-  reached.insert(product);
+/// The end by which `value` is computed on its way from tables: that of the
+/// first op that has one. A degree is narrow enough to be read from memory, so
+/// it need not be counted.
+static std::optional<End> endOf(Value value, bool countDegrees) {
+  SetVector<Value> reached;
+  reached.insert(value);
   for (size_t i = 0; i < reached.size(); ++i) {
-    if (auto end = reached[i]->getAttrOfType<EndAttr>("end"))
+    if (!rowsOf(reached[i]) || isTable(reached[i]))
+      continue;
+    Operation *op = reached[i].getDefiningOp();
+    if (auto end = op->getAttrOfType<EndAttr>("end");
+        end && (countDegrees || !isa<DegreeOp>(op)))
       return end.getValue();
-    for (Value operand : reached[i]->getOperands())
-      if (rowsOf(operand) && !isTable(operand))
-        reached.insert(operand.getDefiningOp());
+    reached.insert_range(op->getOperands());
   }
-  return End::Dst;
+  return std::nullopt;
+}
+
+/// The end by which what alone reads `value` is computed.
+static std::optional<End> endOfReader(Value value) {
+  while (value.hasOneUse()) {
+    Operation *reader = *value.user_begin();
+    if (!reader->hasTrait<OpTrait::Elementwise>())
+      break;
+    value = reader->getResult(0);
+    if (std::optional<End> end = endOf(value, /*countDegrees=*/false))
+      return end;
+  }
+  return std::nullopt;
+}
+
+/// The end by which a product is computed: where its input is, or what reads
+/// it, so that it need not be stored; dst when nothing says.
+static End endOfProduct(Operation *product) {
+  Value input = product->getOperand(0);
+  if (std::optional<End> end = endOf(input, /*countDegrees=*/false))
+    return *end;
+  if (std::optional<End> end = endOfReader(product->getResult(0)))
+    return *end;
+  return endOf(input, /*countDegrees=*/true).value_or(End::Dst);
 }
 
 /// The kernels that could compute `value`, the preferred one first.
@@ -102,9 +129,9 @@ SmallVector<Visit, 2> KernelPlan::visitsOf(Value value) const {
     return {Visit{rows, End::Src}};
   if (rows.getKind() == RowKind::Dst)
     return {Visit{rows, End::Dst}};
-  // A product goes where its input is computed, and nowhere else.
+  // A product goes where its input or its reader is computed, nowhere else.
   if (isNodeProduct(op))
-    return {Visit{rows, endOfInput(op)}};
+    return {Visit{rows, endOfProduct(op)}};
   return {Visit{rows, End::Dst}, Visit{rows, End::Src}};
 }
 

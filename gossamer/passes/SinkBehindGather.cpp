@@ -10,7 +10,9 @@
 // while the same reads of %x are free to be followed by a multiplication.
 //
 // It pays when the rows of one table, with factors that are narrow beside it,
-// become %y by a few cheap ops, and nothing else makes a kernel write %y.
+// become %y by a few cheap ops, and nothing else makes a kernel write %y; or
+// when those who read %y gather all that it is computed from anyway: which
+// messages are NaN, say, beside the messages.
 
 #include "gossamer/passes/KernelPlan.h"
 #include "gossamer/passes/Passes.h"
@@ -104,23 +106,45 @@ static bool onlyGathersStore(Value row) {
   });
 }
 
+/// The reductions that read what is computed on edges from `gather`.
+static SetVector<Operation *> reductionsOf(GatherOp gather) {
+  SetVector<Operation *> reached, reductions;
+  reached.insert(gather);
+  for (size_t i = 0; i < reached.size(); ++i)
+    if (isa<ReduceOp>(reached[i]))
+      reductions.insert(reached[i]);
+    else
+      reached.insert_range(reached[i]->getUsers());
+  return reductions;
+}
+
 /// True when the kernel that reads `gather` goes by the other end of the edges.
 /// At its own end it computes a row once, and need not store it.
 static bool readsOtherEnd(GatherOp gather) {
-  SetVector<Operation *> reached;
-  reached.insert(gather);
-  bool reduced = false;
-  for (size_t i = 0; i < reached.size(); ++i) {
-    if (auto reduce = dyn_cast<ReduceOp>(reached[i])) {
-      if (reduce.getEnd() == gather.getEnd())
-        return false;
-      reduced = true;
-    } else {
-      reached.insert_range(reached[i]->getUsers());
-    }
-  }
+  SetVector<Operation *> reductions = reductionsOf(gather);
   // Rows of edges that no reduction reads are written by destination.
-  return reduced || gather.getEnd() == End::Src;
+  if (reductions.empty())
+    return gather.getEnd() == End::Src;
+  return llvm::none_of(reductions, [&](Operation *reduce) {
+    return cast<ReduceOp>(reduce).getEnd() == gather.getEnd();
+  });
+}
+
+/// True when each leaf is gathered for the reductions that read `gather`.
+static bool readsOnlyGathered(GatherOp gather, const Recipe &recipe) {
+  SetVector<Operation *> reductions = reductionsOf(gather);
+  auto isForThem = [&](Operation *user) {
+    auto other = dyn_cast<GatherOp>(user);
+    if (!other || other.getEnd() != gather.getEnd() ||
+        rowsOf(other.getEdges()) != rowsOf(gather.getEdges()))
+      return false;
+    SetVector<Operation *> beside = reductionsOf(other);
+    return llvm::all_of(reductions,
+                        [&](Operation *r) { return beside.contains(r); });
+  };
+  return !reductions.empty() && llvm::all_of(recipe.leaves, [&](Value leaf) {
+    return llvm::any_of(leaf.getUsers(), isForThem);
+  });
 }
 
 static bool isWorthSinking(GatherOp gather, const Recipe &recipe) {
@@ -132,7 +156,8 @@ static bool isWorthSinking(GatherOp gather, const Recipe &recipe) {
     return llvm::all_of(recipe.leaves, [](Value leaf) {
       return isTable(leaf) || leaf.getDefiningOp<LinearOp>();
     });
-  return recipe.readsLittleMoreThan(gather.getNodes());
+  return recipe.readsLittleMoreThan(gather.getNodes()) ||
+         readsOnlyGathered(gather, recipe);
 }
 
 static void sink(GatherOp gather, const Recipe &recipe) {

@@ -112,3 +112,31 @@ func.func @backward(%x: tensor<?x4xf32, #node>, %g: tensor<?x8xf32, #node>, %w: 
   %c = mp.contract_rows %x, %s in_kernel : tensor<?x4xf32, #node>, tensor<?x8xf32, #node> -> tensor<4x8xf32>
   return %l, %c : tensor<?x4xf32, #node>, tensor<4x8xf32>
 }
+
+// -----
+
+// A product of own rows that is added to sums by source is computed beside
+// them: its input is a table anyway, and the product need not be one.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @joins_its_reader
+// CHECK: %[[H:.*]] = mp.kernel over #mp.rows<0, node> by dst {{.*}} -> tensor<?x8xf32, {{.*}}>
+// CHECK-NOT: mp.linear
+// CHECK: %[[Y:.*]] = mp.kernel over #mp.rows<0, node> by src ({{.*}} = %[[H]]{{.*}}) {{.*}} -> tensor<?x4xf32, {{.*}}>
+// CHECK: mp.linear
+// CHECK: mp.linear
+// CHECK-NOT: mp.kernel
+// CHECK: return %[[Y]]
+func.func @joins_its_reader(%g: tensor<?x8xf32, #node>, %w: tensor<8x4xf32>, %v: tensor<8x4xf32>) -> tensor<?x4xf32, #node> {
+  %d = mp.degree dst : tensor<?xi64, #node>
+  %f = arith.sitofp %d : tensor<?xi64, #node> to tensor<?xf32, #node>
+  %c = mp.reshape %f : tensor<?xf32, #node> -> tensor<?x1xf32, #node>
+  %b = mp.broadcast %c : tensor<?x1xf32, #node> -> tensor<?x8xf32, #node>
+  %h = arith.mulf %g, %b : tensor<?x8xf32, #node>
+  %p = mp.linear %h, %w in_kernel : tensor<?x8xf32, #node>, tensor<8x4xf32> -> tensor<?x4xf32, #node>
+  %m = mp.gather dst %h : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %s = mp.reduce sum src %m : tensor<?x8xf32, #edge> -> tensor<?x8xf32, #node>
+  %q = mp.linear %s, %v in_kernel : tensor<?x8xf32, #node>, tensor<8x4xf32> -> tensor<?x4xf32, #node>
+  %y = arith.addf %q, %p : tensor<?x4xf32, #node>
+  return %y : tensor<?x4xf32, #node>
+}

@@ -134,3 +134,45 @@ func.func @filled_for_the_other_end(%g: tensor<?x64xf32, #node>, %c: tensor<?x1x
   %s = mp.reduce sum src %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
   return %s : tensor<?x64xf32, #node>
 }
+
+// -----
+
+// The messages are gathered anyway, so which of them are NaN is no table.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @flags_beside_messages
+func.func @flags_beside_messages(%x: tensor<?x8xf32, #node>, %w: tensor<8x64xf32>, %v: tensor<?x64xf32, #edge>) -> tensor<?x64xf32, #node> {
+  // CHECK-NEXT: %[[Y:.*]] = mp.linear
+  // CHECK-NEXT: %[[M:.*]] = mp.gather src %[[Y]]
+  // CHECK-NEXT: %[[U:.*]] = mp.gather src %[[Y]]
+  // CHECK-NEXT: %[[F:.*]] = arith.cmpf uno, %[[U]], %[[U]] : tensor<?x64xf32, #mp.rows<0, edge>>
+  // CHECK-NEXT: arith.select %[[F]], %{{.*}}, %[[M]]
+  // CHECK-NOT: mp.gather
+  %y = mp.linear %x, %w in_kernel : tensor<?x8xf32, #node>, tensor<8x64xf32> -> tensor<?x64xf32, #node>
+  %n = arith.cmpf uno, %y, %y : tensor<?x64xf32, #node>
+  %m = mp.gather src %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %f = mp.gather src %n : tensor<?x64xi1, #node> -> tensor<?x64xi1, #edge>
+  %e = arith.select %f, %v, %m : tensor<?x64xi1, #edge>, tensor<?x64xf32, #edge>
+  %s = mp.reduce max dst %e : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s : tensor<?x64xf32, #node>
+}
+
+// -----
+
+// Another reduction gathers the messages: here the flags alone are read.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @flags_without_messages
+func.func @flags_without_messages(%x: tensor<?x8xf32, #node>, %w: tensor<8x64xf32>, %v: tensor<?x64xf32, #edge>) -> (tensor<?x64xf32, #node>, tensor<?x64xf32, #node>) {
+  // CHECK: arith.cmpf uno, {{.*}} : tensor<?x64xf32, #mp.rows<0, node>>
+  // CHECK: mp.gather src {{.*}} : tensor<?x64xi1,
+  %y = mp.linear %x, %w in_kernel : tensor<?x8xf32, #node>, tensor<8x64xf32> -> tensor<?x64xf32, #node>
+  %n = arith.cmpf uno, %y, %y : tensor<?x64xf32, #node>
+  %m = mp.gather src %y : tensor<?x64xf32, #node> -> tensor<?x64xf32, #edge>
+  %t = mp.reduce max dst %m : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  %z = mp.fill 0.0 : f32 : tensor<?x64xf32, #edge>
+  %f = mp.gather src %n : tensor<?x64xi1, #node> -> tensor<?x64xi1, #edge>
+  %e = arith.select %f, %v, %z : tensor<?x64xi1, #edge>, tensor<?x64xf32, #edge>
+  %s = mp.reduce sum dst %e : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+  return %s, %t : tensor<?x64xf32, #node>, tensor<?x64xf32, #node>
+}

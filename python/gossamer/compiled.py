@@ -205,7 +205,9 @@ def call_regions(session: Session, function: Callable, args: tuple, kwargs: dict
     shadows = _Shadows(region)
     args = tuple(shadows.enter(arg) for arg in args)
     kwargs = {name: shadows.enter(arg) for name, arg in kwargs.items()}
-    return shadows.leave(function(*args, **kwargs))
+    result = shadows.leave(function(*args, **kwargs))
+    region.finish()
+    return result
 
 
 @dataclass

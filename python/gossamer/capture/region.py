@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import struct
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from gossamer import dgl_bridge
 from gossamer.borrow import from_dgl, is_dgl_graph
 from gossamer.capture.call import ColumnSpec, Dag, InputSpec, Produced, Step
 from gossamer.capture.draws import draw_seed
+from gossamer.capture.past_values import PastValues
 from gossamer.capture.plan import Plan, run_plan
 from gossamer.capture.session import Captured, Session, Site
 from gossamer.eager import EAGER
@@ -48,7 +50,17 @@ class RecordedCall:
 class DeferredColumn:
     """An edge field that is computed when first read, or inside the program that needs it."""
 
-    __slots__ = ("_grad", "_region", "_tensor", "call", "device", "dtype", "field", "shape")
+    __slots__ = (
+        "__weakref__",
+        "_grad",
+        "_region",
+        "_tensor",
+        "call",
+        "device",
+        "dtype",
+        "field",
+        "shape",
+    )
 
     def __init__(self, region: Region, call: RecordedCall, field: str) -> None:
         output = _output(call, field)
@@ -70,7 +82,7 @@ class DeferredColumn:
         """The column, computed in the first call.
 
         Raises:
-            StaleFieldError: an input was changed in place since the graph call.
+            StaleFieldError: rows, or a large parameter, were changed in place since the graph call.
         """
         if self._tensor is None:
             with torch.set_grad_enabled(self._grad):
@@ -83,6 +95,8 @@ class Region:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._deferred: list[weakref.ref[DeferredColumn]] = []
+        self._past = PastValues()
 
     def shadow(self, value: Any) -> Any:
         """A graph under this engine for a graph; anything else as it is."""
@@ -222,18 +236,35 @@ class Region:
             column = DeferredColumn(self, call, field)
             keep = self._session.options.keep_fields
             frame[field] = column.materialize() if keep else column
+            self._deferred.append(weakref.ref(column))
+
+    def finish(self) -> None:
+        """At the end of forward: keep what an optimizer may change before a field is read."""
+        columns = [column for ref in self._deferred if (column := ref()) is not None]
+        for column in columns:
+            if column.tensor is None and type(column.call.structure) is not TracedStructure:
+                for call in _closure(column.call):
+                    self._keep(call)
+
+    def _keep(self, call: RecordedCall) -> None:
+        for source, version, spec in zip(
+            call.sources, call.versions, call.captured.call.inputs, strict=True
+        ):
+            if isinstance(source, Tensor) and spec.rows is None and version_of(source) == version:
+                self._past.keep(source)
 
     # --- running ----------------------------------------------------------------------------------
 
     def compute(self, call: RecordedCall, fields: list[str]) -> list[Tensor]:
         """The named outputs of a call, with every deferred field that it reads made on the way."""
         calls = _closure(call)
+        past: dict[int, Tensor] = {}
         for each in calls:
-            _check_fresh(each)
+            _check_fresh(each, self._past, past)
         positions = {id(each): i for i, each in enumerate(calls)}
         structures = list({id(each.structure): each.structure for each in calls}.values())
         graphs = {id(structure): i for i, structure in enumerate(structures)}
-        values = _Values()
+        values = _Values(past)
         steps = tuple(_step(each, graphs[id(each.structure)], positions, values) for each in calls)
         outputs = tuple((positions[id(call)], field) for field in fields)
         dag = Dag(steps, outputs, len(structures))
@@ -247,14 +278,15 @@ class Region:
 class _Values:
     """The outside tensors of a sequence of calls; a key says which must be one tensor."""
 
-    def __init__(self) -> None:
+    def __init__(self, past: Mapping[int, Tensor]) -> None:
         self.by_key: dict[Hashable, Tensor] = {}
+        self._past = past
         self._numbers: dict[int, int] = {}
 
     def key(self, tensor: Tensor, spec: InputSpec, graph: int) -> Hashable:
         number = self._numbers.setdefault(id(tensor), len(self._numbers))
         key = (number, spec.rows, graph if spec.rows else None)
-        self.by_key[key] = tensor
+        self.by_key[key] = self._past.get(id(tensor), tensor)
         return key
 
 
@@ -409,11 +441,16 @@ def version_of(source: Tensor | DeferredColumn) -> int | None:
     return None if tensor is None or tensor.is_inference() else tensor._version
 
 
-def _check_fresh(call: RecordedCall) -> None:
+def _check_fresh(call: RecordedCall, kept: PastValues, past: dict[int, Tensor]) -> None:
+    """Find past values of what was changed in place; they go into `past`, by id."""
     for source, version, spec in zip(
         call.sources, call.versions, call.captured.call.inputs, strict=True
     ):
-        if version is not None and version_of(source) != version:
+        if version is not None and version_of(source) != version and id(source) not in past:
+            value = kept.of(source) if isinstance(source, Tensor) else None
+            if value is not None:
+                past[id(source)] = value
+                continue
             file, line = call.captured.call.place
             what = f"field {spec.name!r}" if spec.kind == "column" else "a tensor"
             raise StaleFieldError(

@@ -14,6 +14,7 @@ from gossamer.structure import Structure
 
 from .call import Dag, InputSpec, Step
 from .draws import draw_seed
+from .past_values import PastValues
 from .plan import Plan, run_tensors
 from .region import count_of, ids_of, version_of
 from .whole_arguments import Arguments
@@ -103,7 +104,7 @@ class WholePlan:
     def _column(self, made: Given | Made, values: _Values) -> Any:
         later = self._later.get(made.name) if isinstance(made, Made) else None
         if later is not None:
-            return later.column(values.arguments, values.reached)
+            return later.column(values)
         return self._builder(made)(values)
 
     def _builder(self, tree: Any) -> Callable[[_Values], Any]:
@@ -142,12 +143,13 @@ class WholePlan:
 class _Values:
     """What a result is built from."""
 
-    __slots__ = ("arguments", "outputs", "reached")
+    __slots__ = ("arguments", "outputs", "past", "reached")
 
     def __init__(self, arguments: Arguments, reached: Reached, outputs: list[Tensor]):
         self.arguments = arguments
         self.reached = reached
         self.outputs = outputs
+        self.past = PastValues()
 
 
 def _holds(tree: Any, wanted: Made) -> bool:
@@ -204,16 +206,20 @@ class _LaterField:
         self.dag = plan.dag([name])
         emitted = emit(self.dag)
         self.inputs = emitted.inputs
+        self._arguments = emitted.function.arguments
         self.reads = _reads(emitted)
         self.type = emitted.types[0]
         self.spec = plan._trace.call.outputs[name]
         self._plan: Plan | None = None
 
-    def column(self, arguments: Arguments, reached: Reached) -> LaterColumn:
+    def column(self, values: _Values) -> LaterColumn:
         """The field of one call."""
-        structures = [arguments.structure(number) for number in self._whole._relations]
-        tensors = [read(arguments, reached) for read in self.reads]
-        return LaterColumn(self, structures, tensors)
+        structures = [values.arguments.structure(number) for number in self._whole._relations]
+        tensors = [read(values.arguments, values.reached) for read in self.reads]
+        for tensor, argument in zip(tensors, self._arguments, strict=True):
+            if argument.type.rows is None:
+                values.past.keep(tensor)
+        return LaterColumn(self, structures, tensors, values.past)
 
     def compute(self, structures: list[Structure], tensors: list[Tensor]) -> Tensor:
         """The field's values."""
@@ -235,6 +241,7 @@ class LaterColumn:
     __slots__ = (
         "_field",
         "_grad",
+        "_past",
         "_structures",
         "_tensor",
         "_tensors",
@@ -244,8 +251,15 @@ class LaterColumn:
         "shape",
     )
 
-    def __init__(self, field: _LaterField, structures: list[Structure], tensors: list[Tensor]):
+    def __init__(
+        self,
+        field: _LaterField,
+        structures: list[Structure],
+        tensors: list[Tensor],
+        past: PastValues,
+    ):
         self._field = field
+        self._past = past
         self._structures = structures
         self._tensors = tensors
         self._versions = [version_of(tensor) for tensor in tensors]
@@ -260,17 +274,25 @@ class LaterColumn:
         """The column, computed in the first call.
 
         Raises:
-            StaleFieldError: an input was changed in place since forward ran.
+            StaleFieldError: rows, or a large parameter, were changed in place since forward ran.
         """
         if self._tensor is None:
-            if self._versions != [version_of(tensor) for tensor in self._tensors]:
-                file, line = self._field.place
-                raise StaleFieldError(
-                    f"{file}:{line}: this edge field is computed when first read, but a tensor "
-                    "that it depends on was changed in place before; compile with "
-                    "gs.compile(..., keep_fields=True)"
-                )
             with torch.set_grad_enabled(self._grad):
-                self._tensor = self._field.compute(self._structures, self._tensors)
+                tensors = list(map(self._then, self._tensors, self._versions))
+                self._tensor = self._field.compute(self._structures, tensors)
             self._tensors = []
         return self._tensor
+
+    def _then(self, tensor: Tensor, version: int | None) -> Tensor:
+        """A tensor as it was when forward ran."""
+        if version_of(tensor) == version:
+            return tensor
+        value = self._past.of(tensor)
+        if value is None:
+            file, line = self._field.place
+            raise StaleFieldError(
+                f"{file}:{line}: this edge field is computed when first read, but a tensor "
+                "that it depends on was changed in place before; compile with "
+                "gs.compile(..., keep_fields=True)"
+            )
+        return value

@@ -14,7 +14,7 @@ from enum import IntEnum
 import torch
 
 ABI_VERSION = 3
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 class DType(IntEnum):

@@ -212,6 +212,23 @@ def test_a_tensor_that_nobody_lifted():
     assert "not found" in refused(message, message=message).reason
 
 
+@pytest.mark.parametrize(
+    ("operator", "operands", "found"),
+    [(torch.linalg.inv, 1, "nothing"), (torch.is_same_size, 2, "a bool")],
+    ids=["inv", "is_same_size"],
+)
+def test_an_operator_that_returns_no_tensor_is_named(operator, operands, found):
+    """torch.linalg.inv checks what its operator found, by another that returns nothing."""
+
+    def message(edges):
+        rows = edges.src["h"].unflatten(1, (2, 2))
+        return {"m": operator(*[rows] * operands).flatten(1)}
+
+    error = refused(message, message=message)
+    assert error.reason.startswith("aten.")
+    assert f"returns {found} instead of a tensor" in error.reason
+
+
 def test_prints_are_refused_and_print_is_restored():
     def message(edges):
         print("seen")

@@ -280,6 +280,12 @@ class Recorder:
                 f"{func} needs two sizes to be equal of which one is a number of rows or a degree",
                 "use tensors whose rows are those of the batch",
             )
+        for part in result if isinstance(result, (tuple, list)) else (result,):
+            if not isinstance(part, Tensor):
+                found = "nothing" if part is None else f"a {type(part).__name__}"
+                raise self.refuse(
+                    f"{func} returns {found} instead of a tensor", "call it outside of the function"
+                )
         return result
 
     def assumes(self) -> bool:

@@ -8,8 +8,7 @@ torch operators from the inputs.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,8 +101,11 @@ class PlanFunction(torch.autograd.Function):
         """Gradients of the tensors that need one."""
         plan, needed = ctx.plan, ctx.needs_input_grad[2:]
         flows = plan.arguments_of(tuple([grad is not None for grad in grads]))
-        with _explained(plan):
+        try:
             found = iter(_gradients(ctx, grads))
+        except RuntimeError as error:
+            _explain(plan, error)
+            raise
         result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         for number, grad in zip(plan.needing(needed), found, strict=True):
             if number in flows:
@@ -130,10 +132,11 @@ def _compiled(ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None]):
     """
     plan, training = ctx.plan, ctx.training
     fixed = plan.without_gradient(training.wrt)
-    unused = tuple(n for n, grad in enumerate(grads) if grad is None and n not in fixed)
-    nothing = next(grad for grad in grads if grad is not None).new_empty(0)
+    unused = tuple([n for n, grad in enumerate(grads) if grad is None and n not in fixed])
+    # What a program does not read is not looked at: any tensor may stand there.
+    unread = next(grad for grad in grads if grad is not None)
     if unused == training.unused:
-        tensors = [nothing] * len(training.forward.reads)
+        tensors = [unread] * len(training.forward.reads)
         for number, tensor in zip(training.reads, kept, strict=False):
             tensors[number] = tensor
         saved = kept[len(training.reads) : len(kept) - bool(training.others)]
@@ -145,7 +148,7 @@ def _compiled(ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None]):
         saved = training.forward.run(ctx.structures, tensors)[len(grads) :]
         plan.expect(training)
     given = [
-        nothing if grad is None else grad
+        unread if grad is None else grad
         for grad, type in zip(grads, plan.emitted.types, strict=True)
         if type.is_float
     ]
@@ -209,20 +212,15 @@ class _Apart(torch.autograd.Function):
         return (None,) * len(ctx.needs_input_grad)
 
 
-@contextlib.contextmanager
-def _explained(plan: Plan) -> Iterator[None]:
+def _explain(plan: Plan, error: RuntimeError) -> None:
     """Say where the graph call is when a tensor that its backward reads was changed in place."""
-    try:
-        yield
-    except RuntimeError as error:
-        places = [place for step in plan.dag.steps for place in step.call.places]
-        if places and "inplace operation" in str(error):
-            file, line = places[0]
-            error.add_note(
-                f"{file}:{line}: the backward of the compiled graph call reads one of its inputs, "
-                "which was changed in place afterwards. Write h = h + y instead of h += y"
-            )
-        raise
+    places = [place for step in plan.dag.steps for place in step.call.places]
+    if places and "inplace operation" in str(error):
+        file, line = places[0]
+        error.add_note(
+            f"{file}:{line}: the backward of the compiled graph call reads one of its inputs, "
+            "which was changed in place afterwards. Write h = h + y instead of h += y"
+        )
 
 
 def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):

@@ -10,12 +10,14 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from statistics import median
 
 import torch
 
-from cases import Case
+from cases import MODES, Case
 from contenders import Runner, stepper, timed
 from contenders.ours import on_ours
 from gossamer import native
@@ -29,11 +31,15 @@ LIMIT_S, LEAST_ROUNDS = 6.0, 9
 TURN_S, LEAST_CALLS, MOST_CALLS = 0.02, 2, 40
 
 MODEL = "model"
-FORCED: dict[str, dict[str, int | bool]] = {
-    **{f"{edges} edges ahead": {"prefetch": edges} for edges in (0, 16, 32, 64, 128)},
-    "results in the caches": {"stream": False},
-    "results past them": {"stream": True},
-    "whole rows": {"piece_edges": 2**40},
+FORCED: dict[str, Callable[[], AbstractContextManager]] = {
+    **{
+        f"{edges} edges ahead": partial(native.forced_schedule, prefetch=edges)
+        for edges in (0, 16, 32, 64, 128)
+    },
+    "results in the caches": partial(native.forced_schedule, stream=False),
+    "results past them": partial(native.forced_schedule, stream=True),
+    "whole rows": partial(native.forced_schedule, piece_edges=2**40),
+    **{f"variant {number}": partial(native.forced_variant, number) for number in range(2)},
 }
 CASES = [
     *(Case(layer, "inference", "power-law", 64) for layer in ("gcn", "gat", "gatv2", "edgeconv")),
@@ -42,14 +48,14 @@ CASES = [
     Case("gcn", "inference", "uniform", 128),
     Case("gcn", "inference", "citation", 64),
     Case("gat", "inference", "molecules", 64),
-    Case("sage", "inference", "sampled", 64),
+    *(Case("sage", mode, "sampled", 64) for mode in MODES),
     *(Case(layer, "training", "power-law", 64) for layer in ("gcn", "gat")),
 ]
 
 
-def choices_of(name: str) -> dict[str, int | bool]:
-    """What is forced under a name."""
-    return FORCED.get(name, {})
+def forced(name: str) -> AbstractContextManager:
+    """While it is open, what the name says is forced."""
+    return FORCED.get(name, nullcontext)()
 
 
 def schedules_of(runner: Runner, work: Workload) -> tuple:
@@ -57,7 +63,8 @@ def schedules_of(runner: Runner, work: Workload) -> tuple:
     found = []
     for batch in range(len(runner.runs)):
         stepper(runner, work, batch)()
-        found.append(tuple(runner.report().schedules))
+        report = runner.report()
+        found.append((*report.schedules, *report.variants))
     return tuple(found)
 
 
@@ -65,7 +72,7 @@ def different_choices(runner: Runner, work: Workload) -> dict[str, list[str]]:
     """One name for each way the kernels go, with the names of all choices that go so."""
     ways: dict[tuple, list[str]] = {}
     for name in (MODEL, *FORCED):
-        with native.forced_schedule(**choices_of(name)):
+        with forced(name):
             ways.setdefault(schedules_of(runner, work), []).append(name)
     return {names[0]: names for names in ways.values()}
 
@@ -78,7 +85,7 @@ def in_turn(names: list[str], step: Callable[[], object]) -> dict[str, float]:
     while first < LEAST_ROUNDS or time.perf_counter() - start < LIMIT_S:
         for i in range(len(names)):
             name = names[(first + i) % len(names)]
-            with native.forced_schedule(**choices_of(name)):
+            with forced(name):
                 times[name].append(1e3 * min(timed(step)[1] for _ in range(calls)))
         first += 1
     return {name: median(found) for name, found in times.items()}
@@ -94,8 +101,8 @@ def measure(case: Case) -> dict[str, object]:
     ways = different_choices(runner, work)
     medians = in_turn(list(ways), step)
     runner.check()
-    forced = {name: medians[way] for way, names in ways.items() for name in names if name != MODEL}
-    return {"case": asdict(case), "model_ms": medians[MODEL], "forced_ms": forced}
+    found = {name: medians[way] for way, names in ways.items() for name in names if name != MODEL}
+    return {"case": asdict(case), "model_ms": medians[MODEL], "forced_ms": found}
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ private:
   FailureOr<uint32_t> define(Value value);
   FailureOr<std::vector<uint32_t>> defineAll(ValueRange values);
   std::vector<uint32_t> idsOf(ValueRange values) const;
+  void addCosts(ArrayAttr costs);
   LogicalResult addStep(Operation *op);
   void addIndexChecks(mp::KernelOp kernel);
   void addIndexCheck(uint32_t index, const lowering::Numbering &by,
@@ -330,7 +331,17 @@ LogicalResult ProgramBuilder::addStep(Operation *op) {
       });
 }
 
+void ProgramBuilder::addCosts(ArrayAttr costs) {
+  for (ArrayAttr cost : costs.getAsRange<ArrayAttr>()) {
+    auto rows = cast<mp::RowsAttr>(cost[0]);
+    program.costs.push_back({*rowSetOf(rows), uint32_t(rows.getGraph()),
+                             cast<IntegerAttr>(cost[1]).getInt()});
+  }
+}
+
 FailureOr<Program> ProgramBuilder::build() {
+  if (auto costs = function->getAttrOfType<ArrayAttr>("mp.costs"))
+    addCosts(costs);
   if (auto graphs = function->getAttrOfType<IntegerAttr>("mp.graphs"))
     program.graphs = graphs.getInt();
   FailureOr<std::vector<uint32_t>> inputs = defineAll(function.getArguments());

@@ -36,11 +36,15 @@ public:
     collectRemarks(context, result.remarks);
   }
 
-  LogicalResult run(StringRef ir);
+  /// Compiles one variant: `flip` says which choices it makes the other way.
+  FailureOr<Program> run(StringRef ir, int64_t flip);
+
+  /// The variants of what was compiled, itself included.
+  int64_t variants() const { return int64_t(1) << choices; }
 
 private:
   LogicalResult parse(StringRef ir);
-  LogicalResult optimize();
+  LogicalResult optimize(int64_t flip);
   LogicalResult lower();
   LogicalResult emit();
   void dump(std::string &text, Operation *op) const;
@@ -53,6 +57,7 @@ private:
   func::FuncOp function;
   Machine machine;
   Program program;
+  int64_t choices = 0; // that a run has
 };
 
 } // namespace
@@ -84,12 +89,13 @@ LogicalResult Compilation::runPasses(ModuleOp on,
   return passes.run(on);
 }
 
-LogicalResult Compilation::optimize() {
+LogicalResult Compilation::optimize(int64_t flip) {
   PipelineOptions pipeline;
   pipeline.numerics = options.numerics;
   pipeline.differentiate = options.gradients;
   pipeline.wrt = ArrayRef(options.wrt);
   pipeline.wideIndex = options.wideIndex;
+  pipeline.flip = flip;
   for (const std::string &name : options.without)
     if (!pipeline.leaveOut(name))
       return emitError(UnknownLoc::get(&context))
@@ -99,6 +105,8 @@ LogicalResult Compilation::optimize() {
       })))
     return failure();
   dump(result.optimized, *module);
+  if (auto noted = function->getAttrOfType<IntegerAttr>("mp.choices"))
+    choices = noted.getInt();
   return success();
 }
 
@@ -130,11 +138,6 @@ LogicalResult Compilation::emit() {
       return failure();
     program.code = std::move(*code);
   }
-  if (Status valid = validate(program); !valid.ok())
-    return emitError(UnknownLoc::get(&context))
-           << "the compiler made a bad program: " << valid.error().text;
-  result.program = save(program);
-  result.buffers = describeBuffers(program);
   return success();
 }
 
@@ -145,20 +148,53 @@ void Compilation::dump(std::string &text, Operation *op) const {
   op->print(stream, OpPrintingFlags().enableDebugInfo(false));
 }
 
-LogicalResult Compilation::run(StringRef ir) {
+FailureOr<Program> Compilation::run(StringRef ir, int64_t flip) {
   ErrorCollector errors(context, result.error);
-  return failure(failed(parse(ir)) || failed(optimize()) || failed(lower()) ||
-                 failed(emit()));
+  if (failed(parse(ir)) || failed(optimize(flip)) || failed(lower()) ||
+      failed(emit()))
+    return failure();
+  return std::move(program);
+}
+
+/// The program with its variants. The report is about the first: what the
+/// others do differently is one remark in it.
+static FailureOr<Program>
+compileAll(StringRef ir, const CompileOptions &options, CompileResult &result) {
+  Compilation first(options, result);
+  FailureOr<Program> program = first.run(ir, /*flip=*/0);
+  if (failed(program))
+    return failure();
+  CompileOptions quiet = options;
+  quiet.dump = false;
+  for (int64_t flip = 1; flip < first.variants(); ++flip) {
+    CompileResult other;
+    Compilation variant(quiet, other);
+    FailureOr<Program> compiled = variant.run(ir, flip);
+    if (failed(compiled)) {
+      result.error = other.error;
+      return failure();
+    }
+    program->variants.push_back(std::move(*compiled));
+  }
+  return program;
 }
 
 CompileResult gossamer::codegen::compile(StringRef ir,
                                          const CompileOptions &options) {
   CompileResult result;
-  {
-    Compilation compilation(options, result);
-    result.ok = succeeded(compilation.run(ir));
+  FailureOr<Program> program = compileAll(ir, options, result);
+  if (succeeded(program)) {
+    Status valid = validate(*program);
+    result.ok = valid.ok();
+    if (!valid.ok())
+      result.error.text =
+          "the compiler made a bad program: " + valid.error().text;
   }
-  if (!result.ok && result.error.text.empty())
+  if (result.ok) {
+    result.program = save(*program);
+    result.buffers = describeBuffers(*program);
+  } else if (result.error.text.empty()) {
     result.error.text = "compilation failed without saying why";
+  }
   return result;
 }

@@ -14,6 +14,13 @@
 // are as wide: the kernel that reduces then multiplies its rows, and the table
 // of products need not be. Before differentiate that does not pay: the gradient
 // of the weight would need the sums, which nobody saves.
+//
+// Sources and destinations of a block, or of a relation of two types, are as
+// many as each graph has: of a block of sampled neighbours there are ten times
+// as many sources, and a product there costs ten times as much. The side of
+// such a product is a choice of the run. The pass notes what the sides cost,
+// and the compiler makes variants of the program (Variants.h), with the
+// products of some graphs on the side that the widths speak against.
 
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
@@ -23,6 +30,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
 
 namespace gossamer {
 #define GEN_PASS_DEF_COMMUTELINEAR
@@ -32,6 +40,10 @@ namespace gossamer {
 using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::mp;
+
+/// Multiplications in the time that one byte of a gathered row takes to arrive:
+/// a kernel multiplies at about 10^11 a second, and gathers 2 * 10^10 bytes.
+static constexpr int64_t kProductsPerByte = 5;
 
 static Operation *asSum(Value value) {
   Operation *op = value.getDefiningOp();
@@ -53,25 +65,41 @@ static LinearOp onlyProduct(Value value) {
 }
 
 namespace {
+/// On which side products are.
+struct Sides {
+  bool join = false;
+  SmallVector<int64_t> flipped; // graphs whose choices are made the other way
+};
+
 /// Rewrites one reduction.
 class Commuting {
 public:
-  Commuting(ReduceOp op, bool atEqualWidth)
-      : join(atEqualWidth), reduce(op), builder(op), loc(op.getLoc()) {}
+  Commuting(ReduceOp op, const Sides &ofProducts)
+      : sides(ofProducts), reduce(op), sumRows(rowsOf(op.getNodes())),
+        builder(op), loc(op.getLoc()) {}
 
   /// True when a product can leave the terms `value` of a sum.
   bool gains(Value value) const;
   /// The reduction of the rows `value`.
   Value reduced(Value value);
+  /// The gathered products in the terms `value` of a sum whose side depends on
+  /// the numbers of rows.
+  void findChoices(Value value, SmallVectorImpl<GatherOp> &found) const;
+  /// Appends what a choice costs on the side where it will be.
+  void addCosts(GatherOp gather, SmallVectorImpl<Attribute> &costs) const;
 
 private:
   LinearOp movableLinear(Value value) const;
+  bool isChoice(GatherOp gather) const {
+    return rowsOf(gather.getNodes()).getKind() != sumRows.getKind();
+  }
   /// `value`, whose product is taken off, without it; scales stay.
   Value withoutProduct(Value value, LinearOp &linear);
   Value plainReduce(Value value);
 
-  const bool join;
+  const Sides &sides;
   ReduceOp reduce;
+  const RowsAttr sumRows;
   OpBuilder builder;
   Location loc;
 };
@@ -88,7 +116,48 @@ LinearOp Commuting::movableLinear(Value value) const {
     return {};
   int64_t before = featureSize(linear.getInput().getType());
   int64_t after = featureSize(linear.getType());
-  return before < after || (join && before == after) ? linear : LinearOp();
+  bool leaves = before < after || (sides.join && before == after);
+  int64_t graph = rowsOf(value).getGraph();
+  if (isChoice(gather) && llvm::is_contained(sides.flipped, graph))
+    leaves = !leaves;
+  return leaves ? linear : LinearOp();
+}
+
+void Commuting::findChoices(Value value,
+                            SmallVectorImpl<GatherOp> &found) const {
+  if (Operation *sum = asSum(value)) {
+    findChoices(sum->getOperand(0), found);
+    return findChoices(sum->getOperand(1), found);
+  }
+  while (ScaledRows scaled = asScaled(value))
+    value = scaled.getRows();
+  auto gather = value.getDefiningOp<GatherOp>();
+  if (gather && value.hasOneUse() && isChoice(gather) &&
+      onlyProduct(gather.getNodes()))
+    found.push_back(gather);
+}
+
+void Commuting::addCosts(GatherOp gather,
+                         SmallVectorImpl<Attribute> &costs) const {
+  auto add = [&](RowsAttr rows, int64_t perRow) {
+    Attribute number =
+        IntegerAttr::get(IntegerType::get(gather.getContext(), 64), perRow);
+    costs.push_back(ArrayAttr::get(gather.getContext(), {rows, number}));
+  };
+  LinearOp linear = onlyProduct(gather.getNodes());
+  Type input = linear.getInput().getType(), output = linear.getType();
+  int64_t width = getElementTypeOrSelf(output).isF64() ? 2 : 1;
+  int64_t product = featureSize(input) * featureShape(output).back() * width;
+  int64_t before = bytesPerRow(input) * kProductsPerByte;
+  int64_t after = bytesPerRow(output) * kProductsPerByte;
+  RowsAttr edges = rowsOf(gather.getEdges());
+  if (movableLinear(gather.getEdges())) {
+    add(sumRows, product);
+    return add(edges, before);
+  }
+  // The products are a table, written and read.
+  add(rowsOf(gather.getNodes()), product + 2 * after);
+  add(edges, after);
 }
 
 bool Commuting::gains(Value value) const {
@@ -171,16 +240,55 @@ struct CommuteLinear : gossamer::impl::CommuteLinearBase<CommuteLinear> {
 
   void runOnOperation() override {
     SmallVector<ReduceOp> reduces;
-    getOperation().walk([&](ReduceOp reduce) { reduces.push_back(reduce); });
+    getOperation().walk([&](ReduceOp reduce) {
+      if (isLinearInTerms(reduce))
+        reduces.push_back(reduce);
+    });
+    Sides sides{join, {}};
+    if (choices)
+      noteChoices(reduces, sides);
     for (ReduceOp reduce : reduces) {
-      Commuting commuting(reduce, join);
-      if (!isLinearInTerms(reduce) || !commuting.gains(reduce.getEdges()))
+      Commuting commuting(reduce, sides);
+      if (!commuting.gains(reduce.getEdges()))
         continue;
       Value result = commuting.reduced(reduce.getEdges());
       reduce.getNodes().replaceAllUsesWith(result);
       reduce.erase();
     }
     eraseDeadOps(getOperation());
+  }
+
+  /// Writes what the choices cost to the function, and how many groups of them
+  /// there are: that of the first graph that has some, and that of all others.
+  void noteChoices(ArrayRef<ReduceOp> reduces, Sides &sides) {
+    SmallVector<std::pair<ReduceOp, GatherOp>> found;
+    SmallVector<int64_t> graphs;
+    for (ReduceOp reduce : reduces) {
+      SmallVector<GatherOp> ofReduce;
+      Commuting(reduce, sides).findChoices(reduce.getEdges(), ofReduce);
+      for (GatherOp gather : ofReduce) {
+        found.push_back({reduce, gather});
+        graphs.push_back(rowsOf(gather.getEdges()).getGraph());
+      }
+    }
+    if (found.empty())
+      return;
+    int64_t first = *llvm::min_element(graphs);
+    bool others = llvm::any_of(graphs, [&](int64_t g) { return g != first; });
+    llvm::copy_if(graphs, std::back_inserter(sides.flipped),
+                  [&](int64_t g) { return flip >> (g == first ? 0 : 1) & 1; });
+    SmallVector<Attribute> costs;
+    for (auto [reduce, gather] : found) {
+      Commuting(reduce, sides).addCosts(gather, costs);
+      remarkApplied(gather.getLoc(), "commute-linear",
+                    "multiplies before or after the reduction, by the numbers "
+                    "of rows of each graph",
+                    /*reassociates=*/true);
+    }
+    Builder builder(&getContext());
+    getOperation()->setAttr("mp.costs", builder.getArrayAttr(costs));
+    getOperation()->setAttr("mp.choices",
+                            builder.getI64IntegerAttr(others ? 2 : 1));
   }
 };
 } // namespace

@@ -125,11 +125,18 @@ def CommuteLinear : Pass<"mp-commute-linear", "::mlir::func::FuncOp"> {
     The sum or mean of products with one matrix is the product of the sum or
     mean. One row per node is multiplied instead of one per edge; and rows are
     gathered before or after the product, whichever are narrower. Reassociates.
-    Example: test/lit/passes/commute-linear.mlir.
+    Example: test/lit/passes/commute-linear.mlir. Where the two ends of a
+    product are other rows, the better side depends on their numbers. With
+    `choices` such products are noted, and `flip` has some on their other side:
+    test/lit/passes/commute-linear-choices.mlir.
   }];
   let options = [
     Option<"join", "join", "bool", "false",
-           "gather rows before the product also when both are as wide">];
+           "gather rows before the product also when both are as wide">,
+    Option<"choices", "choices", "bool", "false",
+           "note products whose side depends on numbers of rows">,
+    Option<"flip", "flip", "int64_t", "0",
+           "which of these groups are on their other side, a bit for each">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

@@ -10,9 +10,10 @@ using namespace mlir;
 using namespace gossamer;
 
 /// Less arithmetic: on the rows of nodes instead of edges. Splitting first: it
-/// makes what can be hoisted. `join`: products join the kernels of sums.
+/// makes what can be hoisted.
 static void addLessArithmetic(OpPassManager &passes,
-                              const PipelineOptions &options, bool join) {
+                              const PipelineOptions &options,
+                              const CommuteLinearOptions &commuting) {
   bool fast = options.numerics == Numerics::Fast;
   if (fast && options.splitLinear)
     passes.addPass(createSplitLinear());
@@ -23,7 +24,7 @@ static void addLessArithmetic(OpPassManager &passes,
   if (options.hoistBeforeGather)
     passes.addPass(createHoistBeforeGather());
   if (fast && options.commuteLinear)
-    passes.addPass(createCommuteLinear({join}));
+    passes.addPass(createCommuteLinear(commuting));
   if (fast && options.mergeLinear)
     passes.addPass(createMergeLinear());
   if (fast && options.commuteMax)
@@ -63,7 +64,7 @@ void gossamer::buildPipeline(OpPassManager &manager,
   // their weights are then sums over nodes, too. Equal products first become
   // one, or each would have gradients of its own.
   if (options.differentiate != Gradients::None) {
-    addLessArithmetic(passes, options, /*join=*/false);
+    addLessArithmetic(passes, options, CommuteLinearOptions());
     addCleanup(passes);
     DifferentiateOptions gradients;
     gradients.mode = options.differentiate == Gradients::Forward
@@ -77,7 +78,13 @@ void gossamer::buildPipeline(OpPassManager &manager,
   passes.addPass(createForgetGradients());
   addCleanup(passes);
 
-  addLessArithmetic(passes, options, options.placeProducts);
+  // Products join the kernels of sums. Variants differ from here on, so what
+  // is saved for the backward is the same in all.
+  CommuteLinearOptions commuting;
+  commuting.join = options.placeProducts;
+  commuting.choices = true;
+  commuting.flip = options.flip;
+  addLessArithmetic(passes, options, commuting);
 
   // Softmax becomes sums, and sums give up factors.
   passes.addPass(createDecomposeSoftmax());

@@ -74,6 +74,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("leave products to the library by their sizes"),
       llvm::cl::init(true)};
 
+  Option<int64_t> flip{
+      *this, "flip",
+      llvm::cl::desc("commuted products on their other side, by group"),
+      llvm::cl::init(0)};
+
   /// Switches one of the options above off by its name; false when it is none
   /// of those that are on by default.
   bool leaveOut(llvm::StringRef name);

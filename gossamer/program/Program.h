@@ -126,6 +126,18 @@ struct Step {
   CheckIndexStep checkIndex;
 };
 
+/// Work that a program does for each row of a row set, in multiplications.
+struct RowCost {
+  RowSet rows = RowSet::None;
+  uint32_t graph = 0;
+  int64_t perRow = 0;
+
+  bool operator==(const RowCost &) const = default;
+};
+
+/// Of one program: itself and what is in `Program::variants`.
+inline constexpr size_t kMaxVariants = 4;
+
 struct Program {
   std::vector<ValueInfo> values;
   std::vector<uint32_t> inputs;  // value ids, in call order
@@ -137,6 +149,10 @@ struct Program {
                    // x86-64-v3 and features such as avx2 are checked before
                    // the code is mapped; other words only inform
   std::vector<uint8_t> code; // relocatable object; may be empty
+  // Other ways from the same inputs to the same outputs, without variants of
+  // their own; a run takes the way that costs least on its graphs.
+  std::vector<Program> variants;
+  std::vector<RowCost> costs; // of what the variants do another way
 };
 
 } // namespace gossamer

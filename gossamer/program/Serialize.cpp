@@ -53,6 +53,7 @@ public:
 
   bool ok() const { return valid; }
   bool atEnd() const { return rest.empty(); }
+  void fail() { valid = false; }
 
   uint8_t u8() { return uint8_t(littleEndian(1)); }
   uint32_t u32() { return uint32_t(littleEndian(4)); }
@@ -259,8 +260,21 @@ Step readStep(Reader &in) {
   return step;
 }
 
-std::vector<uint8_t> payloadOf(const Program &program) {
-  Writer out;
+void write(Writer &out, const RowCost &cost) {
+  out.u8(uint8_t(cost.rows));
+  out.u32(cost.graph);
+  out.i64(cost.perRow);
+}
+
+RowCost readCost(Reader &in) {
+  RowCost cost;
+  cost.rows = in.enumerator<RowSet>(kRowSets);
+  cost.graph = in.u32();
+  cost.perRow = in.i64();
+  return cost;
+}
+
+void write(Writer &out, const Program &program) {
   out.u32(uint32_t(program.values.size()));
   for (const ValueInfo &value : program.values)
     write(out, value);
@@ -274,10 +288,16 @@ std::vector<uint8_t> payloadOf(const Program &program) {
   out.string(program.cpu);
   out.u64(program.code.size());
   out.bytes.insert(out.bytes.end(), program.code.begin(), program.code.end());
-  return std::move(out.bytes);
+  out.u32(uint32_t(program.variants.size()));
+  for (const Program &variant : program.variants)
+    write(out, variant);
+  out.u32(uint32_t(program.costs.size()));
+  for (const RowCost &cost : program.costs)
+    write(out, cost);
 }
 
-Program readPayload(Reader &in) {
+/// A variant at `depth` 1 has none itself.
+Program readProgram(Reader &in, int depth = 0) {
   Program program;
   for (uint32_t n = in.length(14); n > 0 && in.ok(); --n)
     program.values.push_back(readValue(in));
@@ -289,6 +309,13 @@ Program readPayload(Reader &in) {
   program.wideIndex = in.boolean();
   program.cpu = in.string();
   program.code = in.code();
+  uint32_t variants = in.length(1);
+  if (depth > 0 && variants > 0)
+    in.fail();
+  for (; variants > 0 && in.ok(); --variants)
+    program.variants.push_back(readProgram(in, depth + 1));
+  for (uint32_t n = in.length(13); n > 0 && in.ok(); --n)
+    program.costs.push_back(readCost(in));
   return program;
 }
 
@@ -318,7 +345,9 @@ Result<std::span<const uint8_t>> payloadIn(std::span<const uint8_t> bytes) {
 } // namespace
 
 std::vector<uint8_t> save(const Program &program) {
-  std::vector<uint8_t> payload = payloadOf(program);
+  Writer content;
+  write(content, program);
+  const std::vector<uint8_t> &payload = content.bytes;
   Digest digest = sha256(payload);
   Writer out;
   out.bytes.assign(kMagic.begin(), kMagic.end());
@@ -349,7 +378,7 @@ Result<Program> load(std::span<const uint8_t> bytes) {
                      "damaged program: its content does not have the digest "
                      "that the header states");
   Reader in(payload.value());
-  Program program = readPayload(in);
+  Program program = readProgram(in);
   if (!in.ok() || !in.atEnd())
     return makeError(ErrorCode::Corrupt,
                      "malformed program: a field is out of range");

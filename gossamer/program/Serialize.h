@@ -23,7 +23,7 @@
 
 namespace gossamer {
 
-inline constexpr uint32_t kFormatVersion = 5;
+inline constexpr uint32_t kFormatVersion = 6;
 
 std::vector<uint8_t> save(const Program &program);
 

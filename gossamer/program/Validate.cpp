@@ -362,6 +362,53 @@ private:
 
 } // namespace
 
-Status validate(const Program &program) { return Validator(program).run(); }
+namespace {
+
+bool sameTable(const ValueInfo &a, const ValueInfo &b) {
+  return a.dtype == b.dtype && a.rows == b.rows && a.graph == b.graph &&
+         a.features == b.features;
+}
+
+bool sameTables(const Program &a, const std::vector<uint32_t> &idsOfA,
+                const Program &b, const std::vector<uint32_t> &idsOfB) {
+  return std::equal(idsOfA.begin(), idsOfA.end(), idsOfB.begin(), idsOfB.end(),
+                    [&](uint32_t left, uint32_t right) {
+                      return sameTable(a.values[left], b.values[right]);
+                    });
+}
+
+Status checkCosts(const Program &program) {
+  for (const RowCost &cost : program.costs)
+    if (cost.graph >= program.graphs || cost.perRow < 0)
+      return malformed("a row of graph ", cost.graph, " costs ", cost.perRow);
+  return {};
+}
+
+Status checkVariant(const Program &program, const Program &variant) {
+  if (Status s = Validator(variant).run(); !s.ok())
+    return s;
+  if (!variant.variants.empty())
+    return malformed("a variant has variants");
+  if (variant.graphs != program.graphs ||
+      variant.wideIndex != program.wideIndex ||
+      !sameTables(program, program.inputs, variant, variant.inputs) ||
+      !sameTables(program, program.outputs, variant, variant.outputs))
+    return malformed("a variant has other graphs, inputs or outputs");
+  return checkCosts(variant);
+}
+
+} // namespace
+
+Status validate(const Program &program) {
+  if (Status s = Validator(program).run(); !s.ok())
+    return s;
+  if (program.variants.size() >= kMaxVariants)
+    return malformed(program.variants.size() + 1, " variants, but at most ",
+                     kMaxVariants, " are expected");
+  for (const Program &variant : program.variants)
+    if (Status s = checkVariant(program, variant); !s.ok())
+      return s;
+  return checkCosts(program);
+}
 
 } // namespace gossamer

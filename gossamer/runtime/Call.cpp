@@ -28,7 +28,9 @@ bool visitsEdges(const Program &program, uint32_t graph, VisitBy by) {
     if (step.kind == Step::Kind::Kernel && step.kernel.usesEdges &&
         step.kernel.graph == graph && step.kernel.visitBy == by)
       return true;
-  return false;
+  return std::ranges::any_of(program.variants, [&](const Program &variant) {
+    return visitsEdges(variant, graph, by);
+  });
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "gossamer/runtime/KernelRun.h"
 #include "gossamer/runtime/RowSums.h"
 #include "gossamer/runtime/StridedCopy.h"
+#include "gossamer/runtime/Variants.h"
 
 #include <algorithm>
 #include <chrono>
@@ -333,19 +334,45 @@ Result<std::shared_ptr<const Executor>> Executor::create(Program program) {
     return object.error();
   std::shared_ptr<Executor> executor(
       new Executor(std::move(program), std::move(object.value())));
-  const std::vector<Step> &steps = executor->source.steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].kind != Step::Kind::Kernel)
-      continue;
-    void *address = executor->object.find(steps[i].kernel.symbol);
+  if (Status s = executor->findKernels(); !s.ok())
+    return s.error();
+  for (const Program &variant : executor->source.variants) {
+    auto created = create(variant);
+    if (!created.ok())
+      return created.error();
+    executor->variants.push_back(std::move(created.value()));
+  }
+  return std::shared_ptr<const Executor>(std::move(executor));
+}
+
+Status Executor::findKernels() {
+  for (size_t step : kernelSteps()) {
+    const std::string &symbol = source.steps[step].kernel.symbol;
+    void *address = object.find(symbol);
     if (!address)
       return makeError(ErrorCode::Corrupt,
                        "malformed program: its code has "
                        "no kernel ",
-                       steps[i].kernel.symbol);
-    executor->kernels[i] = reinterpret_cast<GsKernel>(address);
+                       symbol);
+    kernels[step] = reinterpret_cast<GsKernel>(address);
   }
-  return std::shared_ptr<const Executor>(std::move(executor));
+  return {};
+}
+
+bool Executor::readsInput(size_t index) const {
+  return plan.values[source.inputs[index]].isRead ||
+         std::ranges::any_of(variants, [&](const auto &variant) {
+           return variant->readsInput(index);
+         });
+}
+
+size_t Executor::variantOn(std::span<const GraphArrays> graphs) const {
+  return variantFor(source, graphs);
+}
+
+const Executor &Executor::chosen(std::span<const GraphArrays> graphs) const {
+  size_t number = variantOn(graphs);
+  return number == 0 ? *this : *variants[number - 1];
 }
 
 Status Executor::run(std::span<const GraphArrays> graphs,
@@ -353,6 +380,8 @@ Status Executor::run(std::span<const GraphArrays> graphs,
                      const Services &services) const {
   if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
     return s;
+  if (const Executor &one = chosen(graphs); &one != this)
+    return one.run(graphs, inputs, services);
   return Run(*this, graphs, inputs, services, tuned.find(graphs)).run();
 }
 
@@ -365,6 +394,8 @@ Schedule Executor::scheduleOf(size_t step, std::span<const GraphArrays> graphs,
 
 std::vector<Schedule>
 Executor::schedules(std::span<const GraphArrays> graphs) const {
+  if (const Executor &one = chosen(graphs); &one != this)
+    return one.schedules(graphs);
   std::vector<ScheduleChoices> choices = tuned.find(graphs);
   choices.resize(source.steps.size());
   std::vector<Schedule> found;
@@ -387,6 +418,8 @@ Executor::tune(std::span<const GraphArrays> graphs,
                const Services &services) const {
   if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
     return s.error();
+  if (const Executor &one = chosen(graphs); &one != this)
+    return one.tune(graphs, inputs, services);
   auto measure = [&](const std::vector<ScheduleChoices> &choices,
                      std::span<double> seconds) {
     Run run(*this, graphs, inputs, services, choices);
@@ -406,6 +439,8 @@ Executor::tune(std::span<const GraphArrays> graphs,
 Status
 Executor::keepTuned(std::span<const GraphArrays> graphs,
                     std::span<const ScheduleChoices> choicesOfKernels) const {
+  if (const Executor &one = chosen(graphs); &one != this)
+    return one.keepTuned(graphs, choicesOfKernels);
   std::vector<size_t> steps = kernelSteps();
   if (choicesOfKernels.size() != steps.size())
     return makeError(ErrorCode::InvalidArgument, "program has ", steps.size(),

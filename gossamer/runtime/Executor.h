@@ -74,15 +74,20 @@ public:
   const Program &program() const { return source; }
 
   /// Whether some step reads input `index`.
-  bool readsInput(size_t index) const {
-    return plan.values[source.inputs[index]].isRead;
-  }
+  bool readsInput(size_t index) const;
+
+  /// The number of the variant that runs on these graphs (Variants.h); what is
+  /// above is about its kernels. Of the graphs only the sizes are read.
+  size_t variantOn(std::span<const GraphArrays> graphs) const;
 
 private:
   friend class Run;
 
   Executor(Program checked, LoadedObject loaded);
 
+  /// One of the variants, or this.
+  const Executor &chosen(std::span<const GraphArrays> graphs) const;
+  Status findKernels();
   Schedule scheduleOf(size_t step, std::span<const GraphArrays> graphs,
                       const ScheduleChoices &choices) const;
   /// The steps that are kernels.
@@ -92,6 +97,7 @@ private:
   LoadedObject object;
   Plan plan;
   std::vector<GsKernel> kernels; // by step of the program
+  std::vector<std::shared_ptr<const Executor>> variants;
   mutable TunedSchedules tuned;
 };
 

@@ -54,12 +54,21 @@
 //   What all kernels do from now on, whatever they would choose; None leaves
 //   the choice to them.
 //
+// gossamer::variant(program, sizes) -> int[]
+//   The number of the variant that runs on graphs of these sizes, and how many
+//   there are (Variants.h).
+//
+// gossamer::force_variant(number)
+//   The number that all programs which have such a variant take from now on;
+//   None leaves the choice to them.
+//
 // gossamer::release_memory() -> int
 //   Gives the memory that is kept for later calls back to the system; how many
 //   bytes it was.
 
 #include "gossamer/program/Serialize.h"
 #include "gossamer/runtime/CsrGraph.h"
+#include "gossamer/runtime/Variants.h"
 #include "gossamer/torch/ProgramCache.h"
 #include "gossamer/torch/TorchServices.h"
 
@@ -267,6 +276,20 @@ void forceScheduleOf(std::optional<int64_t> prefetch,
   forceSchedule({prefetch, stream, pieceEdges});
 }
 
+std::vector<int64_t> variant(Tensor program, std::vector<int64_t> sizes) {
+  std::shared_ptr<const Executor> executor = executorOf(program);
+  const Program &source = executor->program();
+  return {int64_t(executor->variantOn(graphsOfSizes(source, sizes))),
+          int64_t(source.variants.size() + 1)};
+}
+
+void forceVariantOf(std::optional<int64_t> number) {
+  if (number && (*number < 0 || *number >= int64_t(kMaxVariants)))
+    raise(makeError(ErrorCode::InvalidArgument, "variants are numbered 0 to ",
+                    kMaxVariants - 1, "; got ", *number));
+  forceVariant(number ? std::optional(size_t(*number)) : std::nullopt);
+}
+
 /// The length of a one-dimensional index array.
 int64_t lengthOf(const Tensor &array, size_t graph, const char *name) {
   if (array.dim() != 1)
@@ -362,6 +385,8 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
   m.def("cache_sizes() -> int[]");
   m.def("schedules(Tensor program, int[] sizes) -> int[]");
   m.def("force_schedule(int? prefetch, bool? stream, int? piece_edges) -> ()");
+  m.def("variant(Tensor program, int[] sizes) -> int[]");
+  m.def("force_variant(int? number) -> ()");
   m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
         " -> Tensor[]");
   m.def("run_traced(Tensor program, int[] results, Tensor[] graph,"
@@ -378,6 +403,7 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("tune", TORCH_BOX(&tune));
   m.impl("keep_tuned", TORCH_BOX(&keepTuned));
   m.impl("schedules", TORCH_BOX(&schedules));
+  m.impl("variant", TORCH_BOX(&variant));
   m.impl("program_results", TORCH_BOX(&programResults));
   m.impl("program_info", TORCH_BOX(&programInfo));
 }
@@ -386,6 +412,7 @@ STABLE_TORCH_LIBRARY_IMPL(gossamer, CompositeExplicitAutograd, m) {
   m.impl("release_memory", TORCH_BOX(&releaseMemory));
   m.impl("cache_sizes", TORCH_BOX(&cacheSizesOfMachine));
   m.impl("force_schedule", TORCH_BOX(&forceScheduleOf));
+  m.impl("force_variant", TORCH_BOX(&forceVariantOf));
 }
 
 } // namespace

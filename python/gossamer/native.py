@@ -101,6 +101,8 @@ def ops() -> Any:
     - ``cache_sizes() -> list[int]``: bytes of this machine's second and last level of cache.
     - ``schedules(program, sizes) -> list[int]``: see :func:`schedules`.
     - ``force_schedule(prefetch, stream, piece_edges)``: see :func:`forced_schedule`.
+    - ``variant(program, sizes) -> list[int]``: see :func:`variant`.
+    - ``force_variant(number)``: see :func:`forced_variant`.
     - ``program_results(program) -> list[int]``: for each output the numbers of its dtype, row set
       and graph as in ``Program.h``, how many feature axes it has, and their sizes.
     - ``program_info(program) -> list[int]``: see :func:`program_info`.
@@ -170,6 +172,37 @@ def forced_schedule(
         yield
     finally:
         ops().force_schedule(None, None, None)
+
+
+class Variant(NamedTuple):
+    """Which of the ways that a program has from its inputs to its outputs a run takes."""
+
+    number: int  #: from 0
+    count: int  #: 1 for a program that has one way only
+
+
+def variant(program: Tensor, sizes: Sequence[int]) -> Variant:
+    """The variant of a saved program that runs on graphs of these ``sizes``.
+
+    Raises:
+        ValueError: not five sizes for each graph of the program.
+    """
+    return Variant(*ops().variant(program, sizes))
+
+
+@contextlib.contextmanager
+def forced_variant(number: int) -> Iterator[None]:
+    """Make all programs of the process that have a variant of this number, from 0 to 3, take it
+    while the context is open. For tests and measurements.
+
+    Raises:
+        ValueError: another number.
+    """
+    ops().force_variant(number)
+    try:
+        yield
+    finally:
+        ops().force_variant(None)
 
 
 _loaded: Any = None

@@ -51,7 +51,7 @@ class Program:
     results: tuple[int, ...]
     last_sizes: Sequence[int] = ()
     tune: bool = False  #: whether schedules are measured, once per shape class of graphs
-    _schedules_from: dict[tuned.ShapeClass, str] = field(default_factory=dict)
+    _schedules_from: dict[tuned.TuningClass, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def rows(self, kind: str, graph: int) -> int | None:
@@ -110,13 +110,13 @@ class Program:
         return native.ops().run.default
 
     def _tune(self, arguments: _Arguments, inputs: Sequence[Tensor]) -> None:
-        shape_class = tuned.shape_class_of(arguments.sizes)
+        found = tuned.class_of(self.code, arguments.sizes)
         with _lock:
-            if shape_class in self._schedules_from:
+            if found in self._schedules_from:
                 return
-            self._schedules_from[shape_class] = COST_MODEL  # until it is done
+            self._schedules_from[found] = COST_MODEL  # until it is done
         source = tuned.tune(self.code, arguments.arrays, inputs, arguments.sizes)
-        self._schedules_from[shape_class] = source
+        self._schedules_from[found] = source
 
     @property
     def schedules(self) -> list[native.Schedule]:
@@ -126,7 +126,12 @@ class Program:
     @property
     def schedules_from(self) -> str:
         """Who chose `schedules`."""
-        return self._schedules_from.get(tuned.shape_class_of(self.last_sizes), COST_MODEL)
+        return self._schedules_from.get(tuned.class_of(self.code, self.last_sizes), COST_MODEL)
+
+    @property
+    def variant(self) -> native.Variant | None:
+        """Which variant ran on the graphs of the last call; None before one."""
+        return native.variant(self.code, self.last_sizes) if self.last_sizes else None
 
 
 _programs: dict[tuple, Program] = {}

@@ -107,6 +107,20 @@ class Calls:
     count: int
 
 
+@dataclass(frozen=True)
+class ProgramVariant:
+    """Which way a program that has several took on the graphs of its last call.
+
+    Attributes:
+        program: number of the program in `Report.programs`. number: of the variant, from 0.
+        count: how many the program has: they multiply before or after sums over edges.
+    """
+
+    program: int
+    number: int
+    count: int
+
+
 class Report:
     """The report of one compiled module or function."""
 
@@ -153,7 +167,7 @@ class Report:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """Every array the programs make."""
+        """Every array the programs make; of those with several variants, the first one."""
         return [
             Buffer(
                 rows="dst" if entry["rows"] == "node" else entry["rows"],
@@ -174,6 +188,15 @@ class Report:
             KernelSchedule(number, kernel, *schedule, program.program.schedules_from)
             for number, program in enumerate(self._session.programs)
             for kernel, schedule in enumerate(program.program.schedules)
+        ]
+
+    @property
+    def variants(self) -> list[ProgramVariant]:
+        """What programs with several variants took on the graphs of their last calls."""
+        return [
+            ProgramVariant(number, *program.program.variant)
+            for number, program in enumerate(self._session.programs)
+            if program.program.variant is not None and program.program.variant.count > 1
         ]
 
     @property
@@ -210,6 +233,7 @@ class Report:
             "programs": [asdict(item) for item in self.programs],
             "buffers": [asdict(item) for item in self.buffers],
             "schedules": [asdict(item) for item in self.schedules],
+            "variants": [asdict(item) for item in self.variants],
             "code_paths": self.code_paths,
             "remarks": self._remarks(),
         }
@@ -231,6 +255,7 @@ class Report:
             source = "found in the cache" if item.cached else f"compiled in {item.seconds:.2f} s"
             what = f"{item.mode} {item.entry} program for {', '.join(item.calls)}"
             lines.append(f"{what}: {source} ({item.reason})")
+            lines += [_variant_line(v) for v in self.variants if v.program == number]
             lines += [_schedule_line(s) for s in schedules if s.program == number]
         return "\n".join(lines)
 
@@ -259,6 +284,10 @@ class Report:
             shape = "x".join(str(size) for size in buffer.shape) or "1"
             lines.append(f"{buffer.lifetime} array: per {buffer.rows} row, {shape} {buffer.dtype}")
         return lines
+
+
+def _variant_line(variant: ProgramVariant) -> str:
+    return f"    variant {variant.number} of 0 to {variant.count - 1}, by the sizes of the graph"
 
 
 def _schedule_line(schedule: KernelSchedule) -> str:

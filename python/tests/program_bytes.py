@@ -14,7 +14,7 @@ from enum import IntEnum
 import torch
 
 ABI_VERSION = 3
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 class DType(IntEnum):
@@ -163,5 +163,6 @@ def _payload(program: HandMade) -> bytes:
             _text(program.cpu),
             struct.pack("<Q", len(program.code)),
             program.code,
+            struct.pack("<II", 0, 0),  # variants and costs: none
         ]
     )

@@ -32,7 +32,14 @@ NAMES = (
 PROGRAMS = [program for program in ALL if program.name in NAMES]
 FEAT = 16
 
-SAME_BITS = [{"prefetch": 0}, {"prefetch": 5}, {"prefetch": 1000}, {"stream": True}]
+SAME_BITS = [
+    {"prefetch": 0},
+    {"prefetch": 5},
+    {"prefetch": 1000},
+    {"stream": False},
+    {"stream": True},
+    {"prefetch": 5, "stream": True},
+]
 """These change no bit: the same numbers are added in the same order."""
 
 PIECES = {"piece_edges": 64}

@@ -204,6 +204,7 @@ class _TorchProgram:
     buffers: tuple = ()
     remarks: tuple = ()
     schedules: tuple = ()
+    variant: None = None
     options: None = None
 
     def __init__(self, text: str) -> None:

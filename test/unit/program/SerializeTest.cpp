@@ -44,6 +44,10 @@ Program fullProgram() {
   p.steps[3].kernel.phases = 3;
   p.steps[3].kernel.partialBytes = 448;
   p.outputs = {5, 6, 3, 7, 8, 9};
+  p.costs = {{RowSet::Src, 1, 640}};
+  p.variants = {p};
+  p.variants[0].costs = {{RowSet::Edge, 0, 12}};
+  p.variants[0].steps[3].kernel.symbol = "other";
   return p;
 }
 
@@ -93,6 +97,18 @@ TEST(Serialize, RoundTripKeepsEveryField) {
   EXPECT_TRUE(copy.steps[7].checkIndex.fromEnd);
   EXPECT_EQ(copy.steps[7].checkIndex.place, "a.py:3");
   EXPECT_EQ(copy.steps[7].checkIndex.field, "t");
+  EXPECT_EQ(copy.costs, program.costs);
+  ASSERT_EQ(copy.variants.size(), 1u);
+  EXPECT_EQ(copy.variants[0].costs, program.variants[0].costs);
+  EXPECT_EQ(copy.variants[0].steps[3].kernel.symbol, "other");
+}
+
+TEST(Serialize, VariantsHaveNone) {
+  Program program = fullProgram();
+  program.variants[0].variants = {fullProgram()};
+  auto loaded = load(save(program));
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ErrorCode::Corrupt);
 }
 
 TEST(Serialize, EveryDamagedByteIsNoticed) {

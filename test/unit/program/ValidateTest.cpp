@@ -51,6 +51,32 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Breakage{"missing_value", "value 9 does not exist",
                  [](Program &p) { p.inputs.push_back(9); }},
+        Breakage{"too_many_variants", "5 variants, but at most 4",
+                 [](Program &p) { p.variants.assign(4, validProgram()); }},
+        Breakage{"variant_of_a_variant", "a variant has variants",
+                 [](Program &p) {
+                   p.variants = {validProgram()};
+                   p.variants[0].variants = {validProgram()};
+                 }},
+        Breakage{"bad_variant", "value 9 does not exist",
+                 [](Program &p) {
+                   p.variants = {validProgram()};
+                   p.variants[0].inputs.push_back(9);
+                 }},
+        Breakage{"variant_of_other_graphs", "has other graphs",
+                 [](Program &p) {
+                   p.variants = {validProgram()};
+                   p.variants[0].graphs = 2;
+                 }},
+        Breakage{"variant_with_other_outputs", "has other graphs, inputs",
+                 [](Program &p) {
+                   p.variants = {validProgram()};
+                   p.variants[0].outputs = {2};
+                 }},
+        Breakage{"cost_of_no_graph", "a row of graph 7 costs 1",
+                 [](Program &p) { p.costs = {{RowSet::Src, 7, 1}}; }},
+        Breakage{"negative_cost", "a row of graph 0 costs -1",
+                 [](Program &p) { p.costs = {{RowSet::Src, 0, -1}}; }},
         Breakage{"input_twice", "defined twice",
                  [](Program &p) { p.inputs.push_back(0); }},
         Breakage{"redefined", "defined twice",

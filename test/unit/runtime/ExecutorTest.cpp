@@ -4,6 +4,7 @@
 #include "test/unit/runtime/TestPrograms.h"
 
 #include "gossamer/runtime/ThreadPool.h"
+#include "gossamer/runtime/Variants.h"
 
 #include <gtest/gtest.h>
 
@@ -256,6 +257,46 @@ TEST(Executor, TuningIsForAShapeClassAndKeepsResults) {
   graphs[0].numEdges = 1000; // another class was not measured
   EXPECT_EQ(executor->schedules(graphs).at(0), chosen);
   EXPECT_FALSE(executor->tune(graphs, inputs, services).ok());
+}
+
+/// A source costs 1 in variant 0, a destination 2 in variant 1.
+Program programOfTwoVariants() {
+  Program program = sumProgram();
+  program.costs = {{RowSet::Src, 0, 1}};
+  program.variants = {sumProgram()};
+  program.variants[0].costs = {{RowSet::Dst, 0, 2}};
+  return program;
+}
+
+TEST(Executor, TheVariantThatCostsLeastRuns) {
+  SmallGraph graph; // four sources, three destinations
+  auto executor = make(programOfTwoVariants());
+  std::vector<GraphArrays> graphs = {graph.view};
+  EXPECT_EQ(executor->variantOn(graphs), 0u);
+  graphs[0].numSrc = 6; // as expensive: the first of equals
+  EXPECT_EQ(executor->variantOn(graphs), 0u);
+  graphs[0].numSrc = 7;
+  EXPECT_EQ(executor->variantOn(graphs), 1u);
+  EXPECT_EQ(make(sumProgram())->variantOn(graphs), 0u);
+}
+
+TEST(Executor, EachVariantRunsWhenItIsForced) {
+  SmallGraph graph;
+  OwnedTensor<float> x({4, 3}, signedValues(12));
+  Program program = programOfTwoVariants();
+  program.variants[0].steps[0].kernel.symbol = "missing";
+  EXPECT_FALSE(Executor::create(program).ok());
+  auto executor = make(programOfTwoVariants());
+  for (size_t number = 0; number < kMaxVariants; ++number) {
+    forceVariant(number);
+    EXPECT_EQ(executor->variantOn({&graph.view, 1}), number == 1 ? 1u : 0u);
+    Outcome outcome = run(*executor, {graph.view}, {x.view()});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error().text;
+    EXPECT_EQ(outcome.outputs[0],
+              neighborSums(x.data, {0, 1, 1, 3, 1}, {0, 0, 2, 2, 0}, 3));
+  }
+  forceVariant({});
+  EXPECT_EQ(executor->variantOn({&graph.view, 1}), 0u);
 }
 
 TEST(Executor, ChoicesThatAnotherProcessMeasured) {

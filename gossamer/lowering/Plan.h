@@ -114,6 +114,7 @@ struct Plan {
   llvm::SmallVector<Stage, 2> sharedStages; // once per call of the kernel
   llvm::SmallVector<Phase, 4> phases;
   llvm::SmallVector<Total, 2> totals;
+  llvm::DenseMap<mlir::Operation *, unsigned> totalOf; // index into totals
   llvm::DenseMap<mlir::Value, Place> places;
   int64_t rowWork = 1; // of a row without edges; an edge is 1
   int64_t scratchBytes = 0;

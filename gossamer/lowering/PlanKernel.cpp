@@ -1,34 +1,15 @@
 #include "gossamer/lowering/CheckKernel.h"
-#include "gossamer/lowering/Residency.h"
+#include "gossamer/lowering/PlaceValues.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace gossamer;
 using namespace gossamer::lowering;
 
-int64_t lowering::bytesOf(Type element) {
-  return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
-}
-
 namespace {
-
-/// Buffers of one block together stay well inside the second-level cache.
-constexpr int64_t kBlockBytes = 128 * 1024;
-constexpr int64_t kMinBlockEdges = 32;
-
-/// The slots of a block of rows stay in the first-level cache, if a block of a
-/// few rows does.
-constexpr int64_t kBlockRowBytes = 32 * 1024;
-constexpr int64_t kMinBlockRows = 16;
-
-/// Sums of at most so many bytes are made in runs of rows: a run stays in the
-/// second-level cache.
-constexpr int64_t kMaxRunBytes = 128 * 1024;
 
 /// Multiplications of a product of rows that take as long as one edge.
 constexpr int64_t kProductsPerWork = 1024;
@@ -46,14 +27,6 @@ public:
   Value needed;
 
 private:
-  void placeTables();
-  void chooseBlockRows();
-  bool crossesProduct(Value value);
-  void placeKept(Value value);
-  void placeTotal(Operation *op);
-  void placePartial(Value reduction);
-  Place slot(Type element, int64_t width);
-  void finishBuffers();
   LogicalResult addStages(Operation *op);
   LogicalResult addMap(Value value, const Target &target, const Place &place,
                        bool store);
@@ -72,175 +45,12 @@ private:
 
   mp::KernelOp kernel;
   Residency residency;
-  int64_t blockBytesPerEdge = 0;
-  unsigned rowBuffers = 0;
-  DenseMap<Operation *, unsigned> totalOf; // index into plan.totals
-  SmallVector<Value> blockBuffers;
 };
 
 } // namespace
 
 static Target wholeRow(Type type) {
   return {0, rowMajor(mp::featureShape(type))};
-}
-
-static Place placeFor(Value value, Place::Kind kind) {
-  Place place;
-  place.kind = kind;
-  place.level = levelOf(value);
-  place.width = mp::featureSize(value.getType());
-  place.element = getElementTypeOrSelf(value.getType());
-  return place;
-}
-
-void Planner::placeTables() {
-  Block &body = kernel.getBody().front();
-  for (BlockArgument argument : body.getArguments()) {
-    Place place = placeFor(argument, Place::Kind::Table);
-    place.table = argument.getArgNumber();
-    plan.places[argument] = place;
-  }
-  // A kept value that is a result lives in its table.
-  for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
-    Value value = throughReshapes(operand.get());
-    bool inTable = residency.isKept(value) && levelOf(value) != Level::Edge;
-    if (!inTable || plan.places.contains(value))
-      continue;
-    Place place = placeFor(value, Place::Kind::Table);
-    place.table = body.getNumArguments() + operand.getOperandNumber();
-    place.writeOnly = value.hasOneUse() && operand.get().hasOneUse();
-    plan.places[value] = place;
-  }
-}
-
-/// A product of rows of nodes.
-static bool isRowProduct(Operation &op) {
-  return isa<mp::LinearOp>(op) && levelOf(op.getResult(0)) == Level::Row;
-}
-
-/// True when some sweep computes the edge value `value` and a sweep after a
-/// product reads it: its buffer has room for the edges of one row.
-bool Planner::crossesProduct(Value value) {
-  unsigned first = residency.phaseOf(value), last = residency.lastSweep(value);
-  return llvm::any_of(kernel.getBody().front(), [&](Operation &op) {
-    if (!isRowProduct(op) || !residency.isUsed(op.getResult(0)))
-      return false;
-    unsigned phase = residency.phaseOf(op.getResult(0));
-    return first < phase && phase <= last;
-  });
-}
-
-void Planner::chooseBlockRows() {
-  int64_t bytesPerRow = 0;
-  bool any = false;
-  for (Operation &op : kernel.getBody().front().without_terminator()) {
-    Value value = op.getResult(0);
-    if (!residency.isUsed(value) || !residency.isKept(value) || isTotal(&op))
-      continue;
-    if (levelOf(value) == Level::Edge && crossesProduct(value))
-      return;
-    any |= isRowProduct(op);
-    if (levelOf(value) == Level::Row && !plan.places.contains(value))
-      bytesPerRow += mp::featureSize(value.getType()) *
-                     bytesOf(getElementTypeOrSelf(value.getType()));
-  }
-  if (!any)
-    return;
-  plan.blockRows = kMaxBlockRows;
-  while (plan.blockRows > kMinBlockRows &&
-         plan.blockRows * bytesPerRow > kBlockRowBytes)
-    plan.blockRows /= 2;
-}
-
-/// A new place in scratch.
-Place Planner::slot(Type element, int64_t width) {
-  Place place;
-  place.offset = plan.scratchBytes;
-  place.width = width;
-  place.element = element;
-  plan.scratchBytes +=
-      llvm::alignTo(width * bytesOf(element), 64) + kBufferPadding;
-  return place;
-}
-
-void Planner::placeKept(Value value) {
-  if (plan.places.contains(value))
-    return;
-  Place place = placeFor(value, Place::Kind::Slot);
-  int64_t bytes = place.width * bytesOf(place.element);
-  bool acrossSweeps = residency.lastSweep(value) > residency.phaseOf(value);
-  if (place.level == Level::Row) {
-    place.offset = slot(place.element, place.width * plan.blockRows).offset;
-  } else if (place.level == Level::Shared) {
-    place.offset = slot(place.element, place.width).offset;
-  } else if (acrossSweeps || place.width <= kNarrow) {
-    place.kind = Place::Kind::RowBuffer;
-    place.perDegree = plan.scratchBytesPerDegree;
-    place.offset = kBufferPadding * rowBuffers++;
-    plan.scratchBytesPerDegree += bytes;
-  } else {
-    place.kind = Place::Kind::BlockBuffer;
-    blockBytesPerEdge += bytes;
-    blockBuffers.push_back(value);
-  }
-  plan.places[value] = place;
-}
-
-/// Where the reduction of a piece of a row is, until all are combined.
-void Planner::placePartial(Value reduction) {
-  Place &place = plan.places[reduction];
-  place.partial = plan.partialBytes;
-  plan.partialBytes +=
-      llvm::alignTo(place.width * bytesOf(place.element), 64) + kBufferPadding;
-}
-
-void Planner::placeTotal(Operation *op) {
-  Total total;
-  total.table = plan.places.at(op->getResult(0));
-  if (auto contract = dyn_cast<mp::ContractRowsOp>(op)) {
-    Type left = contract.getLeft().getType();
-    total.isOuter = true;
-    total.depth = mp::featureShape(left).back();
-    total.pairs = mp::featureSize(left) / total.depth;
-    total.maxWaiting = std::max<int64_t>(1, kWaitingPairs / total.pairs);
-    auto waitingRows = [&](Value factor) {
-      Place place = placeFor(factor, Place::Kind::Waiting);
-      place.offset = slot(place.element, place.width * total.maxWaiting).offset;
-      return place;
-    };
-    total.left = waitingRows(contract.getLeft());
-    total.right = waitingRows(contract.getRight());
-    total.waiting = slot(IntegerType::get(op->getContext(), 64), 1);
-  } else {
-    int64_t bytes = total.table.width * bytesOf(total.table.element);
-    total.inRuns = bytes <= kMaxRunBytes;
-    total.run = total.inRuns ? slot(total.table.element, total.table.width)
-                             : total.table;
-    // As many rows as a run has of its own, or it would cost more than them.
-    if (isa<mp::SumByOp>(op) && total.inRuns)
-      plan.runRows = std::max<int64_t>(
-          plan.runRows, llvm::PowerOf2Ceil(numberingOf(op).count));
-  }
-  totalOf[op] = plan.totals.size();
-  plan.totals.push_back(total);
-}
-
-/// Block buffers follow the slots, row buffers follow them.
-void Planner::finishBuffers() {
-  plan.blockEdges = kMaxBlockEdges;
-  while (plan.blockEdges > kMinBlockEdges &&
-         plan.blockEdges * blockBytesPerEdge > kBlockBytes)
-    plan.blockEdges /= 2;
-  for (Value value : blockBuffers) {
-    Place &place = plan.places[value];
-    place.offset = plan.scratchBytes;
-    int64_t bytes = place.width * bytesOf(place.element) * plan.blockEdges;
-    plan.scratchBytes += llvm::alignTo(bytes, 64) + kBufferPadding;
-  }
-  for (auto &[value, place] : plan.places)
-    if (place.kind == Place::Kind::RowBuffer)
-      place.offset += plan.scratchBytes;
-  plan.scratchBytes += kBufferPadding * rowBuffers;
 }
 
 Phase &Planner::phaseAt(unsigned index) {
@@ -394,7 +204,7 @@ LogicalResult Planner::addSumRows(Operation *sum) {
   Stage stage(sum->getLoc());
   stage.kind = Stage::Kind::SumRows;
   stage.level = levelOf(rows);
-  stage.total = totalOf.at(sum);
+  stage.total = plan.totalOf.at(sum);
   if (isa<mp::SumByOp>(sum))
     stage.by = numberingOf(sum);
   if (failed(buildInto(stage, rows, wholeRow(rows.getType()), /*store=*/true,
@@ -416,7 +226,7 @@ LogicalResult Planner::addOuter(mp::ContractRowsOp contract) {
   stage.kind = Stage::Kind::Outer;
   stage.level = levelOf(contract.getLeft());
   stage.right = std::move(ofRight.expr);
-  stage.total = totalOf.at(contract);
+  stage.total = plan.totalOf.at(contract);
   if (stage.level == Level::Row)
     addRowWork(mp::featureSize(contract.getLeft().getType()) *
                mp::featureShape(contract.getType()).back());
@@ -499,18 +309,7 @@ LogicalResult Planner::addYields() {
 
 LogicalResult Planner::run() {
   Block &body = kernel.getBody().front();
-  placeTables();
-  chooseBlockRows();
-  for (Operation &op : body.without_terminator())
-    if (residency.isKept(op.getResult(0))) {
-      if (isTotal(&op))
-        placeTotal(&op);
-      else
-        placeKept(op.getResult(0));
-      if (isa<mp::ReduceOp>(op))
-        placePartial(op.getResult(0));
-    }
-  finishBuffers();
+  placeValues(kernel, residency, plan);
   for (Operation &op : body.without_terminator())
     if (failed(addStages(&op)))
       return failure();

@@ -1,10 +1,11 @@
-// The function of one kernel: a loop over rows, in it the phases of the plan.
-//
-// With products of rows, a loop over blocks of rows, in it
+// The function of one kernel: a loop over blocks of rows, in it the phases of
+// the plan:
 //
 //   for row of block: { stages and sweeps up to the product }
 //   the product, for all rows of the block
 //   for row of block: { what follows, up to the next product }
+//
+// Without products, a block is one row.
 
 #include "gossamer/lowering/EmitStages.h"
 #include "gossamer/lowering/PrepareKernel.h"
@@ -86,29 +87,9 @@ static void emitCombine(ImplicitLocOpBuilder &b, KernelFrame &frame,
       stages.emitCombinePieces(stage);
 }
 
-static void emitRow(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                    StageEmitter &stages, const Plan &plan, Value row) {
-  frame.enterRow(row);
-  for (auto [index, phase] : llvm::enumerate(plan.phases)) {
-    int64_t part = kPartsPerPhase * int64_t(index);
-    if (!phase.rowStages.empty())
-      emitPart(b, frame, plan, part + kRowPart, [&] {
-        for (const Stage &stage : phase.rowStages)
-          stages.emitOnce(stage);
-      });
-    if (phase.edgeStages.empty())
-      continue;
-    emitPart(b, frame, plan, part + kEdgePart,
-             [&] { emitSweep(b, frame, stages, phase, plan.blockEdges); });
-    if (plan.splitsRows)
-      emitPart(b, frame, plan, part + kCombinePart,
-               [&] { emitCombine(b, frame, stages, phase); });
-  }
-}
-
 namespace {
-/// Emits the phases for a block of rows: what is between two products is one
-/// loop over its rows.
+/// Emits the phases for a block of rows: what is between two products of the
+/// block is one loop over its rows.
 class BlockEmitter {
 public:
   BlockEmitter(ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
@@ -134,7 +115,7 @@ private:
       rowStages.clear();
     };
     for (const Stage &stage : phase.rowStages) {
-      if (stage.kind != Stage::Kind::Linear) {
+      if (stage.kind != Stage::Kind::Linear || plan.blockRows == 1) {
         rowStages.push_back(&stage);
         continue;
       }
@@ -164,13 +145,19 @@ private:
   void emitPending() {
     if (pending.empty())
       return;
-    emitFor(b, frame.firstRow, frame.lastRow, 1, {},
-            [&](Value row, ValueRange) {
-              frame.enterRow(row);
-              for (const std::function<void()> &work : pending)
-                work();
-              return Carried();
-            });
+    auto emitRow = [&](Value row) {
+      frame.enterRow(row);
+      for (const std::function<void()> &work : pending)
+        work();
+    };
+    if (plan.blockRows == 1)
+      emitRow(frame.firstRow);
+    else
+      emitFor(b, frame.firstRow, frame.lastRow, 1, {},
+              [&](Value row, ValueRange) {
+                emitRow(row);
+                return Carried();
+              });
     pending.clear();
   }
 
@@ -182,17 +169,10 @@ private:
 };
 } // namespace
 
-/// A loop over the rows [begin, end).
+/// A loop over the rows [begin, end), by blocks.
 static void emitRange(ImplicitLocOpBuilder &b, KernelFrame &frame,
                       StageEmitter &stages, const Plan &plan, Value begin,
                       Value end) {
-  if (plan.blockRows == 1) {
-    emitFor(b, begin, end, 1, {}, [&](Value row, ValueRange) {
-      emitRow(b, frame, stages, plan, row);
-      return Carried();
-    });
-    return;
-  }
   emitFor(b, begin, end, plan.blockRows, {}, [&](Value block, ValueRange) {
     Value next = arith::AddIOp::create(b, block, constant(b, plan.blockRows));
     frame.enterBlock(block, arith::MinSIOp::create(b, next, end));

@@ -27,60 +27,18 @@ using namespace gossamer::lowering;
 
 static constexpr int64_t kRowsPerTile = 4;
 
-namespace {
-/// Outputs [start, start + valid) of a tile, in the first lanes of a vector.
-struct Columns {
-  int64_t start, valid, lanes;
-};
-} // namespace
-
-/// Full vectors, and one vector for the rest. Without masked loads the rest is
-/// vectors of powers of two.
-static SmallVector<Columns> cutColumns(int64_t size, int64_t lanes,
-                                       bool masked) {
-  SmallVector<Columns> result;
-  for (int64_t start = 0; start < size; start += result.back().valid) {
-    int64_t valid = std::min(lanes, size - start);
-    if (!masked)
-      valid = llvm::bit_floor(static_cast<uint64_t>(valid));
-    result.push_back(
-        {start, valid, static_cast<int64_t>(llvm::PowerOf2Ceil(valid))});
-  }
-  return result;
-}
-
-/// Lanes past the valid ones are 0, and nothing is read for them.
+/// Idle lanes are 0, and nothing is read for them.
 static Value loadColumns(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                         Value pointer, Type element, const Columns &columns) {
-  if (columns.valid == columns.lanes)
+                         Value pointer, Type element, const Segment &columns) {
+  if (columns.idle == 0)
     return frame.load(pointer, element, columns.lanes);
   auto type = cast<VectorType>(vectorOf(element, columns.lanes));
-  SmallVector<bool> valid;
-  for (int64_t lane = 0; lane < columns.lanes; ++lane)
-    valid.push_back(lane < columns.valid);
+  SmallVector<bool> valid(columns.lanes - columns.idle, true);
+  valid.resize(columns.lanes, false);
   auto mask = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type.clone(b.getI1Type()), valid));
   return LLVM::MaskedLoadOp::create(b, type, pointer, mask, zero(b, type),
                                     bytesOf(element));
-}
-
-/// Stores the valid lanes, in vectors of powers of two: a masked store is slow
-/// on some machines.
-static void storeColumns(ImplicitLocOpBuilder &b, KernelFrame &frame,
-                         Value value, Value pointer, const Columns &columns) {
-  Type element = getElementTypeOrSelf(value.getType());
-  for (int64_t lane = 0; lane < columns.valid;) {
-    int64_t lanes =
-        llvm::bit_floor(static_cast<uint64_t>(columns.valid - lane));
-    Value part = value;
-    if (lanes == 1 && columns.lanes > 1)
-      part = vector::ExtractOp::create(b, value, lane);
-    else if (lanes < columns.lanes)
-      part = vector::ShuffleOp::create(
-          b, value, value, llvm::to_vector(llvm::seq(lane, lane + lanes)));
-    frame.store(part, frame.element(pointer, element, Value(), lane));
-    lane += lanes;
-  }
 }
 
 static int64_t fullLanes(const Stage &stage, const KernelOptions &options) {
@@ -106,21 +64,44 @@ void StageEmitter::forEachColumns(const Stage &stage,
               });
 }
 
+/// Stores all but idle lanes, in vectors of powers of two: a masked store is
+/// slow on some machines.
+void StageEmitter::storeProduct(const Stage &stage, Value value, Value row,
+                                const Tile &tile, const Segment &columns) {
+  const LinearForm target{0, {1}};
+  // Leading features are rows of their own, anywhere in a cache line.
+  if (columns.idle == 0 && stage.lead == 1)
+    return storeResult(b, frame, value, stage.places.front(), row, tile, target,
+                       columns);
+  Tile valid{{Value()}, {columns.lanes - columns.idle}, {1}};
+  for (Segment part : valid.segments(columns.lanes)) {
+    Value lanes = value;
+    if (part.lanes == 1 && columns.lanes > 1)
+      lanes = vector::ExtractOp::create(b, value, part.start);
+    else if (part.lanes < columns.lanes)
+      lanes = vector::ShuffleOp::create(
+          b, value, value,
+          llvm::to_vector(llvm::seq(part.start, part.start + part.lanes)));
+    part.start += columns.start;
+    storeSegment(b, frame, lanes, row, tile, target, part);
+  }
+}
+
 /// outputs[r][o] = sum_k inputs[r][k] * weight[k][o], for o in `tile`.
 void StageEmitter::emitProductTile(const Stage &stage, const Tile &tile,
                                    ArrayRef<Value> inputs,
                                    ArrayRef<Value> outputs) {
   Type element = stage.places.front().element;
   // Only AVX has masked loads of these types.
-  SmallVector<Columns> columns =
-      cutColumns(tile.size(), fullLanes(stage, options),
-                 /*masked=*/options.vectorBytes >= 32);
+  SmallVector<Segment> columns =
+      tile.segments(fullLanes(stage, options),
+                    /*mayIdle=*/options.vectorBytes >= 32);
   Value base = tile.baseOffset(b, LinearForm{0, {1}});
   Value weight =
       frame.element(frame.rowOf(stage.weight, nullptr), element, base, 0);
   Carried start;
   for (size_t row = 0; row < inputs.size(); ++row)
-    for (const Columns &part : columns)
+    for (const Segment &part : columns)
       start.push_back(zero(b, vectorOf(element, part.lanes)));
   Carried sums = emitFor(
       b, constant(b, 0), constant(b, stage.depth), 1, start,
@@ -129,7 +110,7 @@ void StageEmitter::emitProductTile(const Stage &stage, const Tile &tile,
             weight, element,
             arith::MulIOp::create(b, k, constant(b, outputsOf(stage))), 0);
         SmallVector<Value> weights;
-        for (const Columns &part : columns)
+        for (const Segment &part : columns)
           weights.push_back(loadColumns(
               b, frame, frame.element(row, element, Value(), part.start),
               element, part));
@@ -143,13 +124,9 @@ void StageEmitter::emitProductTile(const Stage &stage, const Tile &tile,
         }
         return next;
       });
-  for (auto [index, sum] : llvm::enumerate(sums)) {
-    const Columns &part = columns[index % columns.size()];
-    Value row =
-        frame.element(outputs[index / columns.size()], element, base, 0);
-    storeColumns(b, frame, sum,
-                 frame.element(row, element, Value(), part.start), part);
-  }
+  for (auto [index, sum] : llvm::enumerate(sums))
+    storeProduct(stage, sum, outputs[index / columns.size()], tile,
+                 columns[index % columns.size()]);
 }
 
 void StageEmitter::emitProduct(const Stage &stage, ArrayRef<Value> inputs,

@@ -92,6 +92,8 @@ private:
   void emitProductTile(const Stage &stage, const Tile &columns,
                        llvm::ArrayRef<mlir::Value> inputs,
                        llvm::ArrayRef<mlir::Value> outputs);
+  void storeProduct(const Stage &stage, mlir::Value value, mlir::Value row,
+                    const Tile &tile, const Segment &columns);
 
   mlir::ImplicitLocOpBuilder &b;
   KernelFrame &frame;

@@ -16,13 +16,15 @@ int64_t Tile::size() const {
   return size;
 }
 
-SmallVector<Segment> Tile::segments(int64_t lanes) const {
+SmallVector<Segment> Tile::segments(int64_t lanes, bool mayIdle) const {
   SmallVector<Segment> result;
   int64_t total = size();
   for (int64_t start = 0; start < total; start += lanes) {
-    while (lanes > total - start)
-      lanes /= 2;
-    result.push_back({start, lanes});
+    int64_t rest = total - start;
+    if (lanes > rest)
+      lanes = mayIdle ? llvm::PowerOf2Ceil(rest)
+                      : llvm::bit_floor(static_cast<uint64_t>(rest));
+    result.push_back({start, lanes, std::max<int64_t>(0, lanes - rest)});
   }
   return result;
 }

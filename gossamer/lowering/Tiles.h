@@ -12,10 +12,12 @@
 
 namespace gossamer::lowering {
 
-/// `lanes` consecutive elements of a tile, in row-major order of its shape.
+/// `lanes` consecutive elements of a tile, in row-major order of its shape; the
+/// last `idle` lanes are past its end.
 struct Segment {
   int64_t start = 0;
   int64_t lanes = 1;
+  int64_t idle = 0;
 };
 
 /// A box of the dims of an expression.
@@ -25,8 +27,10 @@ struct Tile {
   llvm::SmallVector<int64_t, 4> steps;    // each base is a multiple of its step
 
   int64_t size() const;
-  /// Cut into vectors of `lanes`, then of smaller powers of two.
-  llvm::SmallVector<Segment> segments(int64_t lanes) const;
+  /// Cut into vectors of `lanes`, then of smaller powers of two, or of one that
+  /// has idle lanes.
+  llvm::SmallVector<Segment> segments(int64_t lanes,
+                                      bool mayIdle = false) const;
   /// Where the lanes of `segment` are read, relative to the tile's base.
   llvm::SmallVector<int64_t> laneOffsets(const LinearForm &form,
                                          Segment segment) const;

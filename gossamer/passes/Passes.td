@@ -198,8 +198,8 @@ def StoreNarrow : Pass<"mp-store-narrow", "::mlir::func::FuncOp"> {
   let summary = "store and read tables in 16 bits where torch has them so";
   let description = [{
     Rows of bf16 and f16 are gathered as they are, and widened on the edge.
-    Products on nodes take and make 16-bit tables, and kernels store 16-bit rows
-    for each other, where torch has tensors of that format.
+    Products of the library take and make 16-bit tables, and kernels store
+    16-bit rows for each other, where torch has tensors of that format.
     Example: test/lit/passes/store-narrow.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

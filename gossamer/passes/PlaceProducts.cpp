@@ -14,6 +14,9 @@
 // weight: a kernel that computes one of the tables adds up its own rows, and
 // the table need not be for that.
 //
+// Tables of 16 bits are widened row by row; the library would need a copy of
+// each in f32.
+//
 // It pays for tall tables and weights that stay in the cache, by the sizes
 // below. Beyond them the library gains more by packing both factors than the
 // kernel does by saving two passes over memory.
@@ -21,9 +24,7 @@
 #include "gossamer/passes/KernelPlan.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
-#include "gossamer/passes/StoredFormat.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
 
 namespace gossamer {
@@ -44,18 +45,6 @@ static constexpr int64_t kMaxTotalBytes = int64_t(64) << 10;
 static int64_t bytesOf(Type table) {
   return featureSize(table) *
          (getElementTypeOrSelf(table).getIntOrFloatBitWidth() / 8);
-}
-
-/// True when `op` takes or makes tables of 16 bits: the library multiplies them
-/// as they are.
-static bool isNarrow(Operation *op) {
-  auto widens = [](Value operand) {
-    Operation *source = operand.getDefiningOp();
-    return isa_and_nonnull<arith::ExtFOp>(source) || storedFormat(source);
-  };
-  auto narrows = [](Operation *user) { return isa<arith::TruncFOp>(user); };
-  return storedFormat(op) || llvm::any_of(op->getOperands(), widens) ||
-         llvm::any_of(op->getUsers(), narrows);
 }
 
 /// True when kernels can compute a product with the rows `input` that gives
@@ -81,7 +70,7 @@ struct PlaceProducts : gossamer::impl::PlaceProductsBase<PlaceProducts> {
   }
 
   void place(LinearOp linear) {
-    if (!canBeInKernel(linear.getInput(), linear.getType()) || isNarrow(linear))
+    if (!canBeInKernel(linear.getInput(), linear.getType()))
       return;
     bool fits = bytesOf(linear.getWeight().getType()) <= kMaxWeightBytes;
     linear.setInKernel(fits || !bySize);
@@ -94,7 +83,7 @@ struct PlaceProducts : gossamer::impl::PlaceProductsBase<PlaceProducts> {
   /// Products before this one are placed: it is known which rows are tables.
   void place(ContractRowsOp contract) {
     if (!canBeInKernel(contract.getLeft(), contract.getType()) ||
-        isNarrow(contract) || llvm::all_of(contract->getOperands(), isTable))
+        llvm::all_of(contract->getOperands(), isTable))
       return;
     bool fits = bytesOf(contract.getType()) <= kMaxTotalBytes;
     contract.setInKernel(fits || !bySize);

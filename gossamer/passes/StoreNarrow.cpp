@@ -6,10 +6,10 @@
 //   before: %h = mp.linear %a, %b               after: %n = mp.linear of bf16
 //                {mp.stored_as = bf16}                 %h = arith.extf %n
 //
-// So do products whose factors are stored in 16 bits, and rows that one kernel
-// writes for another. Widening what was copied is exact. Rounding happens only
-// where it is allowed (StoredFormat.h), at most as often as in torch. Products
-// of 16-bit factors are summed in f32.
+// So do products of the library whose factors are stored in 16 bits, and rows
+// that one kernel writes for another. Widening what was copied is exact.
+// Rounding happens only where it is allowed (StoredFormat.h), at most as often
+// as in torch. Products of 16-bit factors are summed in f32.
 //
 // It pays wherever a table is read once per edge: half the bytes.
 

@@ -24,6 +24,19 @@ func.func @large_weight(%x: tensor<?x1024xf32, #node>, %w: tensor<1024x512xf32>)
   return %y : tensor<?x512xf32, #node>
 }
 
+// Tables of 16 bits are widened by the kernel that multiplies them.
+// CHECK-LABEL: func @narrow
+// CHECK: mp.linear %{{.*}}, %{{.*}} in_kernel
+// CHECK: mp.contract_rows %{{.*}}, %{{.*}} in_kernel
+func.func @narrow(%x: tensor<?x64xbf16, #node>, %w: tensor<64x64xbf16>) -> (tensor<?x64xbf16, #node>, tensor<64x64xf32>) {
+  %a = arith.extf %x : tensor<?x64xbf16, #node> to tensor<?x64xf32, #node>
+  %b = arith.extf %w : tensor<64x64xbf16> to tensor<64x64xf32>
+  %y = mp.linear %a, %b {mp.stored_as = bf16} : tensor<?x64xf32, #node>, tensor<64x64xf32> -> tensor<?x64xf32, #node>
+  %n = arith.truncf %y : tensor<?x64xf32, #node> to tensor<?x64xbf16, #node>
+  %g = mp.contract_rows %a, %y : tensor<?x64xf32, #node>, tensor<?x64xf32, #node> -> tensor<64x64xf32>
+  return %n, %g : tensor<?x64xbf16, #node>, tensor<64x64xf32>
+}
+
 // On edges a product is in a kernel anyway; of parameters it is in none.
 // CHECK-LABEL: func @not_on_nodes
 // CHECK-NOT: in_kernel

@@ -10,6 +10,8 @@
 // reduction; a sign leaves it and makes a minimum of it. Likewise min.
 //
 // Equal in real arithmetic, and in floating point but for infinite messages.
+// The result may be stored in 16 bits where the reduction may; an extremum of
+// rounded rows is one of them.
 // Where rounding makes messages of different rows equal, another one of them
 // gets the gradient. On a node without edges the reduction gives 0, and so does
 // what replaces it. It pays: edges read and compute less, and in the backward
@@ -19,6 +21,7 @@
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowWise.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -231,9 +234,12 @@ bool Commuting::run() {
   Value result = ReduceOp::create(builder, loc, reduce.getType(),
                                   max ? ReduceKind::Max : ReduceKind::Min,
                                   reduce.getEnd(), value, reduce.getTies());
+  setStoredFormat(result.getDefiningOp(), storedFormat(value.getDefiningOp()));
   for (const Layer &layer : llvm::reverse(layers))
     result = onNodes(layer, result);
-  reduce.getNodes().replaceAllUsesWith(zeroWhereIsolated(result));
+  result = zeroWhereIsolated(result);
+  setStoredFormat(result.getDefiningOp(), storedFormat(reduce));
+  reduce.getNodes().replaceAllUsesWith(result);
   return true;
 }
 

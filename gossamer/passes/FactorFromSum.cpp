@@ -11,13 +11,16 @@
 // edges at all.
 //
 // Equal in real arithmetic; reassociates. On a node without edges the reduction
-// gives 0 while 0 / %z may be NaN, hence fill_isolated. It pays when the
-// product has no other use; else it is needed per edge anyway, and stays.
+// gives 0 while 0 / %z may be NaN, hence fill_isolated. The result may be
+// stored in 16 bits where the reduction may; what is left of the reduction may
+// be too large for them, and stays f32. It pays when the product has no other
+// use; else it is needed per edge anyway, and stays.
 
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowWise.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SetVector.h"
@@ -136,6 +139,7 @@ void Factoring::finish(Value nodes) {
   auto zero = builder.getFloatAttr(getElementTypeOrSelf(nodes.getType()), 0.0);
   Value filled = FillIsolatedOp::create(builder, loc, nodes.getType(),
                                         reduce.getEnd(), nodes, zero);
+  setStoredFormat(filled.getDefiningOp(), storedFormat(reduce));
   reduce.getNodes().replaceAllUsesWith(filled);
 }
 

@@ -8,13 +8,15 @@
 // hoist-before-gather then computes %q per node, and an edge reads one row of
 // its source where it read two. Rows of parameters are grouped likewise.
 //
-// Equal in real arithmetic; reassociates the sum. It pays when two rows or more
-// that nothing else reads become one.
+// Equal in real arithmetic; reassociates the sum. Where torch rounds the sum to
+// 16 bits, so may its parts be. It pays when two rows or more that nothing else
+// reads become one.
 
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowWise.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SetVector.h"
@@ -92,11 +94,17 @@ static bool pays(ArrayRef<Term> group) {
 
 /// The sum of two terms; positive unless both are negative.
 Term Grouping::add(Term a, Term b) {
-  if (a.negative == b.negative)
-    return {arith::AddFOp::create(builder, loc, a.value, b.value), a.negative};
-  if (a.negative)
-    std::swap(a, b);
-  return {arith::SubFOp::create(builder, loc, a.value, b.value), false};
+  Operation *sum;
+  bool negative = a.negative && b.negative;
+  if (a.negative == b.negative) {
+    sum = arith::AddFOp::create(builder, loc, a.value, b.value);
+  } else {
+    if (a.negative)
+      std::swap(a, b);
+    sum = arith::SubFOp::create(builder, loc, a.value, b.value);
+  }
+  setStoredFormat(sum, storedFormat(root));
+  return {sum->getResult(0), negative};
 }
 
 Term Grouping::sumOf(ArrayRef<Term> terms) {
@@ -119,8 +127,10 @@ bool Grouping::run() {
   for (auto &[home, terms] : groups)
     sums.push_back(sumOf(terms));
   Term total = sumOf(sums);
-  if (total.negative)
+  if (total.negative) {
     total.value = arith::NegFOp::create(builder, loc, total.value);
+    setStoredFormat(total.value.getDefiningOp(), storedFormat(root));
+  }
   remarkApplied(loc, "group-terms", "adds up the rows of one end first",
                 /*reassociates=*/true);
   result.replaceAllUsesWith(total.value);

@@ -9,13 +9,15 @@
 // one vector. hoist-before-gather then computes each sum per node, and edges
 // read one number of an end where they read its whole row.
 //
-// Equal in real arithmetic; reassociates the sum. It pays when a sum is left
+// Equal in real arithmetic; reassociates the sum. Where torch rounds the sum to
+// 16 bits, so may its parts be. It pays when a sum is left
 // that is known on the nodes of one end; else nothing changes.
 
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowWise.h"
+#include "gossamer/passes/StoredFormat.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -148,12 +150,15 @@ bool Splitting::run() {
     parts.clear();
     terms.push_back(ReduceAxisOp::create(builder, loc, sum.getType(),
                                          ReduceKind::Sum, part(input), axis));
+    setStoredFormat(terms.back().getDefiningOp(), storedFormat(sum));
   }
   if (llvm::none_of(terms, [&](Value v) { return residencies.isLower(v); }))
     return false;
   Value total = terms.front();
-  for (Value term : ArrayRef(terms).drop_front())
+  for (Value term : ArrayRef(terms).drop_front()) {
     total = arith::AddFOp::create(builder, loc, total, term);
+    setStoredFormat(total.getDefiningOp(), storedFormat(sum));
+  }
   remarkApplied(loc, "split-sum", "sums the parts of its input apart",
                 /*reassociates=*/true);
   sum.getResult().replaceAllUsesWith(total);

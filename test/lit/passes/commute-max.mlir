@@ -122,3 +122,24 @@ func.func @needed_on_edges(%q: tensor<?x8xf32, #node>) -> (tensor<?x8xf32, #node
   %s = mp.reduce sum dst %t : tensor<?x8xf32, #edge> -> tensor<?x8xf32, #node>
   return %y, %e, %s : tensor<?x8xf32, #node>, tensor<?x8xf32, #edge>, tensor<?x8xf32, #node>
 }
+
+// -----
+
+// Torch has the maximum in bf16, and so may what replaces it be in memory; the
+// maximum of rounded rows is one of them.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @stored_as
+func.func @stored_as(%q: tensor<?x8xf32, #node>, %t: tensor<?x8xf32, #node>) -> tensor<?x8xf32, #node> {
+  // CHECK: %[[U:.*]] = math.absf {{.*}} {mp.stored_as = bf16}
+  // CHECK: mp.reduce max dst %[[U]] {mp.stored_as = bf16}
+  // CHECK: arith.addf {{.*}} {mp.stored_as = bf16}
+  // CHECK: %[[Y:.*]] = arith.select {{.*}} {mp.stored_as = bf16}
+  // CHECK: return %[[Y]]
+  %u = mp.gather src %q : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %p = math.absf %u {mp.stored_as = bf16} : tensor<?x8xf32, #edge>
+  %v = mp.gather dst %t : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %a = arith.addf %p, %v {mp.stored_as = bf16} : tensor<?x8xf32, #edge>
+  %y = mp.reduce max dst %a {mp.stored_as = bf16} : tensor<?x8xf32, #edge> -> tensor<?x8xf32, #node>
+  return %y : tensor<?x8xf32, #node>
+}

@@ -123,3 +123,20 @@ func.func @negative(%m: tensor<?x4xf32, #edge>) -> tensor<?x4xf32, #node> {
   %s = mp.reduce sum dst %n : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
   return %s : tensor<?x4xf32, #node>
 }
+
+// -----
+
+// Torch has the sum in f16, and so may what replaces it be in memory. Before it
+// is divided the sum may be too large for f16.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @stored_as
+func.func @stored_as(%y: tensor<?x4xf32, #edge>, %z: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
+  // CHECK: %[[S:.*]] = mp.reduce sum dst %{{[^ ]*}} : tensor
+  // CHECK: arith.divf %[[S]], %{{[^ ]*}} : tensor
+  // CHECK: mp.fill_isolated {{.*}} {mp.stored_as = f16}
+  %ze = mp.gather dst %z : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %a = arith.divf %y, %ze {mp.stored_as = f16} : tensor<?x4xf32, #edge>
+  %s = mp.reduce sum dst %a {mp.stored_as = f16} : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  return %s : tensor<?x4xf32, #node>
+}

@@ -90,3 +90,22 @@ func.func @read_anyway(%x: tensor<?x8xf32, #node>, %y: tensor<?x8xf32, #node>) -
   %m = arith.mulf %u, %b : tensor<?x8xf32, #edge>
   return %b, %m : tensor<?x8xf32, #edge>, tensor<?x8xf32, #edge>
 }
+
+// -----
+
+// Torch has the sum in bf16: so may its parts be in memory.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @stored_as
+func.func @stored_as(%t: tensor<?x8xf32, #node>, %p: tensor<?x8xf32, #node>) -> tensor<?x8xf32, #edge> {
+  // CHECK: %[[Q:.*]] = arith.addf {{.*}} {mp.stored_as = bf16}
+  // CHECK: %[[S:.*]] = arith.addf %{{.*}}, %[[Q]] {mp.stored_as = bf16}
+  // CHECK: arith.negf %[[S]] {mp.stored_as = bf16}
+  %tv = mp.gather dst %t : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %tu = mp.gather src %t : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %pu = mp.gather src %p : tensor<?x8xf32, #node> -> tensor<?x8xf32, #edge>
+  %d = arith.addf %tv, %tu {mp.stored_as = bf16} : tensor<?x8xf32, #edge>
+  %s = arith.addf %d, %pu {mp.stored_as = bf16} : tensor<?x8xf32, #edge>
+  %m = arith.negf %s {mp.stored_as = bf16} : tensor<?x8xf32, #edge>
+  return %m : tensor<?x8xf32, #edge>
+}

@@ -89,3 +89,20 @@ func.func @other_kinds(%x: tensor<?x2x4xf32, #node>) -> (tensor<?x2xf32, #edge>,
   %s = mp.reduce_axis sum %c axis 1 : tensor<?x2x8xf32, #edge> -> tensor<?x8xf32, #edge>
   return %m, %s : tensor<?x2xf32, #edge>, tensor<?x8xf32, #edge>
 }
+
+// -----
+
+// Torch has the sum in bf16: so may its parts be in memory.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @stored_as
+func.func @stored_as(%z: tensor<?x2x4xf32, #node>) -> tensor<?x2xf32, #edge> {
+  // CHECK: mp.reduce_axis sum {{.*}} axis 2 {mp.stored_as = bf16}
+  // CHECK: mp.reduce_axis sum {{.*}} axis 2 {mp.stored_as = bf16}
+  // CHECK: arith.addf {{.*}} {mp.stored_as = bf16}
+  %u = mp.gather src %z : tensor<?x2x4xf32, #node> -> tensor<?x2x4xf32, #edge>
+  %v = mp.gather dst %z : tensor<?x2x4xf32, #node> -> tensor<?x2x4xf32, #edge>
+  %c = mp.concat %u, %v axis 2 : tensor<?x2x4xf32, #edge>, tensor<?x2x4xf32, #edge> -> tensor<?x2x8xf32, #edge>
+  %s = mp.reduce_axis sum %c axis 2 {mp.stored_as = bf16} : tensor<?x2x8xf32, #edge> -> tensor<?x2xf32, #edge>
+  return %s : tensor<?x2xf32, #edge>
+}

@@ -11,6 +11,18 @@ using namespace gossamer;
 
 namespace {
 
+/// Row i of `left`, a table of T, times column j of `right`.
+template <typename T>
+double dot(const Matrix &left, int64_t i, const Matrix &right, int64_t j) {
+  const T *a = static_cast<const T *>(left.data);
+  const T *b = static_cast<const T *>(right.data);
+  double sum = 0;
+  for (int64_t k = 0; k < left.cols; ++k)
+    sum += double(a[i * left.rowStride + k * left.colStride]) *
+           double(b[k * right.rowStride + j * right.colStride]);
+  return sum;
+}
+
 template <typename T>
 void expectProduct(DType dtype, int64_t rows, int64_t depth, int64_t cols,
                    bool transposed, int64_t gap) {
@@ -28,14 +40,9 @@ void expectProduct(DType dtype, int64_t rows, int64_t depth, int64_t cols,
   ScratchPool pool;
   ASSERT_TRUE(PlainGemm(pool).multiply(dtype, left, right, result).ok());
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) {
-      double sum = 0;
-      for (int64_t k = 0; k < depth; ++k)
-        sum += double(a[size_t(i * left.rowStride + k)]) *
-               double(b[size_t(k * right.rowStride + j * right.colStride)]);
-      ASSERT_NEAR(out[size_t(i * cols + j)], sum,
+    for (int64_t j = 0; j < cols; ++j)
+      ASSERT_NEAR(out[size_t(i * cols + j)], dot<T>(left, i, right, j),
                   sizeof(T) == 4 ? 1e-4 : 1e-12);
-    }
 }
 
 /// Factors of 8 or 11 bits have exact products in F32: what is left is one
@@ -60,14 +67,14 @@ void expectWidenedProduct(DType dtype, bool transposed) {
   Matrix result{out.data(), rows, cols, cols, 1};
   ScratchPool pool;
   ASSERT_TRUE(PlainGemm(pool).multiply(dtype, left, right, result).ok());
+  Matrix wideLeft = left, wideRight = right;
+  wideLeft.data = wideA.data();
+  wideRight.data = wideB.data();
   std::vector<float> found(out.size());
   widen(dtype, out.data(), 1, int64_t(out.size()), found.data());
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j) {
-      double sum = 0;
-      for (int64_t k = 0; k < depth; ++k)
-        sum += double(wideA[size_t(i * left.rowStride + k)]) *
-               double(wideB[size_t(k * right.rowStride + j * right.colStride)]);
+      double sum = dot<float>(wideLeft, i, wideRight, j);
       double unitInLastPlace = dtype == DType::BF16 ? 1.0 / 256 : 1.0 / 2048;
       ASSERT_NEAR(found[size_t(i * cols + j)], sum,
                   std::abs(sum) * unitInLastPlace + 1e-5);

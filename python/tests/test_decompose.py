@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 
 import pytest
@@ -100,6 +101,56 @@ def test_spectral_norm():
 
 def test_padding():
     assert_compiled(Layer(Padded()))
+
+
+PARTS = {
+    "glu": lambda x, y: F.glu(torch.cat([x, y], 1), 1),
+    "logaddexp": lambda x, y: torch.logaddexp(x, 2 * y) + x.logaddexp(x),
+    "mse_loss": lambda x, y: F.mse_loss(x, y, reduction="none"),
+    "huber_loss": lambda x, y: F.huber_loss(3 * x, y, reduction="none", delta=0.7),
+    "smooth_l1_loss": lambda x, y: F.smooth_l1_loss(3 * x, y, reduction="none", beta=0.7),
+    "nan_to_num": lambda x, y: torch.nan_to_num(torch.where(x > y, math.nan, x), 0.5, 2.0, -2.0),
+    "infinities": lambda x, y: torch.where(x > y, math.inf * y.sign(), x).nan_to_num(
+        0.0, 2.0, -3.0
+    ),
+    "linspace": lambda x, y: x - torch.linspace(-1, 2.5, 3, dtype=torch.float64) * y,
+    "var_mean": lambda x, y: torch.cat(torch.var_mean(x * y, 1, keepdim=True), 1),
+    "std_mean": lambda x, y: torch.stack(torch.std_mean(x * y + x, -1, correction=0), 1),
+}
+
+
+class Named(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.part = PARTS[name]
+
+    def forward(self, x, y):
+        return self.part(x + 0.3, y - 0.2)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_functions(name):
+    assert_compiled(Layer(Named(name)))
+
+
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss], ids=["huber", "smooth_l1"])
+def test_gradient_of_a_loss_at_infinity(loss):
+    """The slope beyond the threshold; the square of an infinity is not seen."""
+
+    def message(edges):
+        h = edges.src["h"]
+        return {"m": loss(h, torch.zeros_like(h), reduction="none")}
+
+    layer = once(message, mail_sum)
+    grads = []
+    for each in (layer, gs.compile(layer, fallback="error")):
+        x = H.clone()
+        x[0, 0], x[1, 0] = math.inf, -math.inf
+        x.requires_grad_()
+        each(make_graph(), x).clamp(-1e3, 1e3).sum().backward()
+        each(make_graph(), x).sum().backward()
+        grads.append(x.grad)
+    torch.testing.assert_close(grads[1], grads[0])
 
 
 FLOORS = {

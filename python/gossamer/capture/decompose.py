@@ -8,11 +8,12 @@ A rule returns None when it does not apply; torch then sees the call, and raises
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from . import composite
 
@@ -112,6 +113,87 @@ def _around(rows: Tensor, axis: int, count: int, value: float) -> list[Tensor]:
     return [rows.new_full(shape, value)] if count else []
 
 
+def _glu(recorder: Recorder, input: Tensor, dim: int = -1):
+    """torch.nn.functional.glu: the first half of an axis times the sigmoid of the second."""
+    size = input.shape[dim]
+    if type(size) is not int or size % 2 or not input.is_floating_point():
+        return None
+    values, gates = input.split(size // 2, dim=dim)
+    return values * torch.sigmoid(gates)
+
+
+def _logaddexp(recorder: Recorder, input: Tensor, other: Tensor):
+    """As a logsumexp of two, which is smooth where both are equal."""
+    if not composite.same_shape(input.shape, other.shape) or input.dtype != other.dtype:
+        return None
+    rule = composite.TABLE[torch.logsumexp]
+    return rule(recorder, torch.stack([input, other], dim=-1), -1)
+
+
+def _difference(input: Tensor, target: Tensor, reduction: str, named: dict) -> Tensor | None:
+    """What a loss of each element acts on; None for sums over rows and other forms."""
+    plain = reduction == "none" and all(value is None for value in named.values())
+    alike = input.dtype == target.dtype and composite.same_shape(input.shape, target.shape)
+    return input - target if plain and alike and input.is_floating_point() else None
+
+
+def _mse_loss(recorder: Recorder, input: Tensor, target: Tensor, *, reduction="mean", **named):
+    difference = _difference(input, target, reduction, named)
+    return None if difference is None else difference.square()
+
+
+def _huber_loss(
+    recorder: Recorder, input: Tensor, target: Tensor, *, reduction="mean", delta=1.0, **named
+):
+    """d d / 2 up to delta, then delta (|d| - delta / 2). The square sees no infinity."""
+    difference = _difference(input, target, reduction, named)
+    if difference is None:
+        return None
+    size = difference.abs()
+    near = torch.where(size <= delta, difference, 0.0)
+    return torch.where(size <= delta, 0.5 * near * near, delta * (size - 0.5 * delta))
+
+
+def _smooth_l1_loss(
+    recorder: Recorder, input: Tensor, target: Tensor, *, reduction="mean", beta=1.0, **named
+):
+    """The Huber loss divided by its threshold."""
+    if beta <= 0:
+        return None
+    huber = _huber_loss(recorder, input, target, reduction=reduction, delta=beta, **named)
+    return None if huber is None else huber / beta
+
+
+def _nan_to_num(recorder: Recorder, input: Tensor, nan=None, posinf=None, neginf=None):
+    """Numbers instead of NaN and infinities, by default 0 and the largest of the dtype."""
+    if not input.is_floating_point():
+        return None
+    limits = torch.finfo(input.dtype)
+    result = torch.where(torch.isnan(input), 0.0 if nan is None else nan, input)
+    result = torch.where(input == math.inf, limits.max if posinf is None else posinf, result)
+    return torch.where(input == -math.inf, limits.min if neginf is None else neginf, result)
+
+
+def _linspace(recorder: Recorder, start, end, steps, *, dtype=None, requires_grad=False, **_):
+    """The numbers themselves."""
+    if requires_grad or not all(type(value) in (int, float) for value in (start, end, steps)):
+        return None
+    with recorder.unrecorded(), unset_fake_temporarily():
+        values = torch.linspace(start, end, steps, dtype=dtype)
+    return recorder.constant(values, values.dtype)
+
+
+def _with_mean(spread: Callable[..., Tensor]) -> Callable:
+    """The rule of var_mean and std_mean over named axes."""
+
+    def rule(recorder: Recorder, input: Tensor, dim=None, *, keepdim=False, **named):
+        if dim is None or isinstance(dim, bool):
+            return None
+        return spread(input, dim, keepdim=keepdim, **named), input.mean(dim, keepdim=keepdim)
+
+    return rule
+
+
 #: torch function -> rule
 TABLE = {
     torch.gru_cell: _gru_cell,
@@ -120,5 +202,16 @@ TABLE = {
     torch.vdot: _vdot,
     Tensor.vdot: _vdot,
     torch.nn.functional.pad: _pad,
+    torch.nn.functional.glu: _glu,
+    torch.logaddexp: _logaddexp,
+    Tensor.logaddexp: _logaddexp,
+    torch.nn.functional.mse_loss: _mse_loss,
+    torch.nn.functional.huber_loss: _huber_loss,
+    torch.nn.functional.smooth_l1_loss: _smooth_l1_loss,
+    torch.nan_to_num: _nan_to_num,
+    Tensor.nan_to_num: _nan_to_num,
+    torch.linspace: _linspace,
+    torch.var_mean: _with_mean(torch.var),
+    torch.std_mean: _with_mean(torch.std),
     torch.nn.functional.group_norm: _group_norm,
 }

@@ -24,8 +24,13 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
 
 OpFoldResult SliceOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
 
-/// As many rows as there are: all of them.
-OpFoldResult PrefixOp::fold(FoldAdaptor) { return inputIfSameType(*this); }
+/// As many rows as there are: all of them. And those with zeros behind them,
+/// without the zeros.
+OpFoldResult PrefixOp::fold(FoldAdaptor) {
+  auto pad = getRows().getDefiningOp<PadRowsOp>();
+  bool isWhole = pad && pad.getRows().getType() == getType();
+  return isWhole ? pad.getRows() : inputIfSameType(*this);
+}
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   bool identity = llvm::equal(getPermutation(),

@@ -19,6 +19,7 @@
 #include "gossamer/passes/Derivatives.h"
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
+#include "gossamer/passes/RowsInUse.h"
 #include "gossamer/passes/SavedRows.h"
 #include "gossamer/passes/StoredFormat.h"
 
@@ -56,10 +57,11 @@ public:
 
 private:
   LogicalResult markActive();
-  void findHidden(Operation *of);
   void reverse(Operation *of);
-  /// `value` with 0 at the nodes that `end` hides.
-  Value withoutHidden(Value value, End end);
+  /// `value` with 0 in all rows but `kept`.
+  Value only(NodesWithEdges kept, Value value);
+  Value onlyFactor(NodesWithEdges kept, Value factor);
+  Value onlyGradient(NodesWithEdges kept, Value operand, Value more);
 
   func::FuncOp function;
   SmallVector<BlockArgument> wrt;
@@ -67,10 +69,8 @@ private:
   OpBuilder insertion;
   /// What depends on `wrt` by way of ops that have a derivative.
   DenseSet<Value> active;
-  /// Rows of nodes of which only those with edges at the end reach a result,
-  /// because a fill_isolated stands behind them. The others hold what the user
-  /// never computed: infinite slopes, perhaps, which times 0 are no 0.
-  DenseMap<Value, End> hidden;
+  /// In the other rows, slopes may be infinite, which times 0 are no 0.
+  RowsInUse inUse;
   DenseMap<Value, Value> gradients;
   DenseSet<Operation *> forward;
 };
@@ -78,45 +78,57 @@ private:
 
 Reverse::Reverse(func::FuncOp ofFunction, ArrayRef<int64_t> arguments)
     : function(ofFunction), rows(ofFunction),
-      insertion(ofFunction.getBody().front().getTerminator()) {
+      insertion(ofFunction.getBody().front().getTerminator()),
+      inUse(ofFunction.getBody().front()) {
   for (int64_t index : arguments)
     wrt.push_back(function.getArgument(index));
   builder = &insertion;
   nodeRows = &rows;
 }
 
-/// The end at which a use shows rows with edges only.
-static std::optional<End> hiddenBy(OpOperand &use,
-                                   const DenseMap<Value, End> &hidden) {
-  Operation *user = use.getOwner();
-  if (auto fill = dyn_cast<FillIsolatedOp>(user))
-    return fill.getEnd();
-  if (user->getNumResults() != 1 || !isRowWise(user))
-    return std::nullopt;
-  auto known = hidden.find(user->getResult(0));
-  return known == hidden.end() ? std::nullopt
-                               : std::optional<End>(known->second);
-}
-
-void Reverse::findHidden(Operation *of) {
-  for (Value value : of->getResults()) {
-    if (!rowsOf(value) || onEdges(value.getType()) || value.use_empty())
-      continue;
-    std::optional<End> end = hiddenBy(*value.use_begin(), hidden);
-    bool always = end && llvm::all_of(value.getUses(), [&](OpOperand &use) {
-                    return hiddenBy(use, hidden) == end;
-                  });
-    if (always)
-      hidden[value] = *end;
-  }
-}
-
-Value Reverse::withoutHidden(Value value, End end) {
-  if (!rowsOf(value) || onEdges(value.getType()))
+Value Reverse::only(NodesWithEdges kept, Value value) {
+  RowsAttr own = rowsOf(value);
+  if (!own || onEdges(value.getType()))
     return value;
+  if (own != kept.nodes)
+    value = insertion.createOrFold<PrefixOp>(
+        getLoc(), withRows(value.getType(), kept.nodes), value);
   TypedAttr zero = insertion.getZeroAttr(getElementTypeOrSelf(value.getType()));
-  return FillIsolatedOp::create(insertion, getLoc(), value.getType(), end,
-                                value, zero);
+  value = FillIsolatedOp::create(insertion, getLoc(), value.getType(), kept.end,
+                                 value, zero);
+  if (own == kept.nodes)
+    return value;
+  return PadRowsOp::create(insertion, getLoc(), withRows(value.getType(), own),
+                           value);
+}
+
+/// Parameters are the same for all rows, so they are needed as they are.
+Value Reverse::onlyFactor(NodesWithEdges kept, Value factor) {
+  auto broadcast = factor.getDefiningOp<BroadcastOp>();
+  if (!broadcast)
+    return only(kept, factor);
+  Value input = broadcast.getInput(), masked = only(kept, input);
+  return input == masked ? factor
+                         : BroadcastOp::create(insertion, getLoc(),
+                                               factor.getType(), masked);
+}
+
+/// `more`, without what comes from rows that are not kept. `gradient` is 0
+/// there, so a finite factor is enough; and sums of products stay as they are.
+Value Reverse::onlyGradient(NodesWithEdges kept, Value operand, Value more) {
+  OpBuilder::InsertionGuard guard(insertion);
+  if (auto contract = more.getDefiningOp<ContractRowsOp>()) {
+    insertion.setInsertionPoint(contract);
+    contract.getLeftMutable().assign(only(kept, contract.getLeft()));
+  }
+  auto product = more.getDefiningOp<arith::MulFOp>();
+  if (product && product.getLhs() == gradient) {
+    insertion.setInsertionPoint(product);
+    product.getRhsMutable().assign(onlyFactor(kept, product.getRhs()));
+    return more;
+  }
+  // Rows of another graph have other edges: `gradient` was masked already.
+  return rowsOf(operand) == rowsOf(op->getResult(0)) ? only(kept, more) : more;
 }
 
 /// The sum of two gradients; those of 16 bits are added in f32.
@@ -132,19 +144,8 @@ static Value addInF32(OpBuilder &builder, Location loc, Value a, Value b) {
 }
 
 void Reverse::add(Value operand, Value more) {
-  auto known =
-      op->getNumResults() == 1 ? hidden.find(op->getResult(0)) : hidden.end();
-  if (known != hidden.end() && !hidden.contains(operand)) {
-    if (auto contract = more.getDefiningOp<ContractRowsOp>()) {
-      OpBuilder::InsertionGuard guard(insertion);
-      insertion.setInsertionPoint(contract);
-      contract.getLeftMutable().assign(
-          withoutHidden(contract.getLeft(), known->second));
-    }
-    // Rows of another graph have other edges: `gradient` was masked already.
-    if (rowsOf(operand) == rowsOf(op->getResult(0)))
-      more = withoutHidden(more, known->second);
-  }
+  if (std::optional<NodesWithEdges> kept = inUse.keptFor(op, operand))
+    more = onlyGradient(*kept, operand, more);
   Value &sum = gradients[operand];
   sum = sum ? addInF32(insertion, getLoc(), sum, more) : more;
 }
@@ -183,12 +184,12 @@ void Reverse::reverse(Operation *of) {
   if (Operation *maker = gradient.getDefiningOp();
       maker && !forward.contains(maker))
     setStoredFormat(maker, storedFormat(of));
-  auto known = hidden.find(result);
+  std::optional<NodesWithEdges> kept = inUse.shown(result);
   bool leaves = llvm::any_of(of->getOperands(), [&](Value operand) {
-    return wants(operand) && !hidden.contains(operand);
+    return wants(operand) && !inUse.shown(operand);
   });
-  if (known != hidden.end() && leaves)
-    gradient = withoutHidden(gradient, known->second);
+  if (kept && leaves)
+    gradient = only(*kept, gradient);
   findDerivative(of->getName().getStringRef())->apply(*this);
 }
 
@@ -199,8 +200,6 @@ FailureOr<SmallVector<Value>> Reverse::run() {
   auto ops =
       llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
   forward.insert_range(ops);
-  for (Operation *of : llvm::reverse(ops))
-    findHidden(of);
   op = block.getTerminator();
   for (Value result : op->getOperands())
     if (isFloat(result))

@@ -33,6 +33,12 @@ Operation *gossamer::cloneOnRows(OpBuilder &builder, Operation *op,
   return clone;
 }
 
+constexpr llvm::StringLiteral kWasOnEdges = "mp.was_on_edges";
+
+bool gossamer::wasOnEdges(Operation *op) {
+  return op && op->hasAttr(kWasOnEdges);
+}
+
 Residency Residencies::of(Value value) {
   if (auto known = inferred.find(value); known != inferred.end())
     return known->second;
@@ -81,7 +87,11 @@ Value Residencies::build(OpBuilder &builder, Value value, RowsAttr rows) {
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand, build(builder, operand, rows));
-  Value result = cloneOnRows(builder, op, mapping, rows)->getResult(0);
+  Operation *clone = cloneOnRows(builder, op, mapping, rows);
+  // Copies are equal to those on nodes, and should become one with them.
+  if (rows && onEdges(value.getType()) && !clone->hasTrait<CopiesOnly>())
+    clone->setDiscardableAttr(kWasOnEdges, builder.getUnitAttr());
+  Value result = clone->getResult(0);
   built[key] = result;
   return result;
 }

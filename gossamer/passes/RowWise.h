@@ -20,6 +20,10 @@ namespace gossamer {
 mlir::Operation *cloneOnRows(mlir::OpBuilder &builder, mlir::Operation *op,
                              const mlir::IRMapping &mapping, mp::RowsAttr rows);
 
+/// Whether an op on nodes stands for one that the user wrote on edges. At a
+/// node without edges the user never computed it. Of copies nobody knows.
+bool wasOnEdges(mlir::Operation *op);
+
 /// The fewest rows on which the rows of a value are known.
 struct Residency {
   /// Null: the same for all rows.

@@ -329,3 +329,66 @@ def test_nodes_without_edges_of_another_relation_keep_their_gradients():
             found.append(torch.autograd.grad(a.sum() + b.square().sum(), leaves))
         for right, mine in zip(*found, strict=True):
             _assert_close(mine, right)
+
+
+def test_no_slope_of_a_function_of_edges_at_nodes_that_no_edge_reads():
+    """The root is taken per node; at 0, which the isolated node has, its slope is infinite."""
+
+    def roots(graph, x):
+        graph.ndata["x"] = x
+        graph.update_all(
+            lambda edges: {"m": edges.src["x"].sqrt()},
+            lambda nodes: {"y": nodes.mailbox["m"].sum(1)},
+        )
+        return graph.ndata["y"]
+
+    graph = gs.graph(([0, 1], [1, 0]), num_nodes=3)
+    x = torch.tensor([[4.0], [1.0], [0.0]], dtype=torch.float64, requires_grad=True)
+    gs.compile(roots, fallback="error")(graph, x).sum().backward()
+    assert torch.equal(x.grad, torch.tensor([[0.25], [0.5], [0.0]], dtype=torch.float64))
+
+
+def _root_of_messages(graph, p):
+    graph.update_all(
+        lambda edges: {"m": edges.src["x"]},
+        lambda nodes: {"y": (nodes.mailbox["m"].sum(1) * p).sqrt()},
+    )
+
+
+def _on_a_block(block, x, p):
+    with block.local_scope():
+        block.srcdata["x"] = x
+        _root_of_messages(block, p)
+        return block.dstdata["y"]
+
+
+def _on_two_relations(graph, x, p):
+    with graph.local_scope():
+        graph.nodes["user"].data["x"] = x
+        for name in ("buys", "rates"):
+            _root_of_messages(graph[name], p)
+        return graph.nodes["item"].data["y"]
+
+
+_RELATIONS = {("user", "buys", "item"): ([0], [1]), ("user", "rates", "item"): ([1, 2], [2, 0])}
+
+
+@pytest.mark.parametrize(
+    ("model", "graph"),
+    [
+        (_on_a_block, gs.create_block(([0, 1], [1, 0]), num_src_nodes=3, num_dst_nodes=3)),
+        (_on_two_relations, gs.heterograph(_RELATIONS, num_nodes_dict={"user": 3, "item": 4})),
+    ],
+)
+def test_no_slope_at_hidden_nodes_that_have_another_name(model, graph):
+    """A whole forward has one name for a set of nodes; fill_isolated has that of its relation."""
+    fast = gs.compile(model, fallback="error")
+    for _ in range(2):
+        found = []
+        for function in (model, fast):
+            leaves = [_rows(5, 3).abs().requires_grad_(), _rows(5, 1)[0].abs().requires_grad_()]
+            found.append(torch.autograd.grad(function(graph, *leaves).sum(), leaves))
+        assert all(torch.isfinite(grad).all() for grad in found[0])
+        for right, mine in zip(*found, strict=True):
+            _assert_close(mine, right)
+    assert gs.explain(fast).mode == "whole"

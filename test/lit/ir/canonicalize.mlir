@@ -146,3 +146,17 @@ func.func @prefixes(%x: tensor<?x4xf32, #here>)
   // CHECK-NEXT: return %[[X]], %[[C]]
   return %b, %c : tensor<?x4xf32, #here>, tensor<?x4xf32, #other>
 }
+
+// -----
+
+// Zeros behind rows, and without them again: the rows.
+#src = #mp.rows<0, src>
+#dst = #mp.rows<0, dst>
+// CHECK-LABEL: func @prefix_of_padded
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
+// CHECK-NEXT: return %[[X]]
+func.func @prefix_of_padded(%x: tensor<?x4xf32, #dst>) -> tensor<?x4xf32, #dst> {
+  %p = mp.pad_rows %x : tensor<?x4xf32, #dst> -> tensor<?x4xf32, #src>
+  %r = mp.prefix %p : tensor<?x4xf32, #src> -> tensor<?x4xf32, #dst>
+  return %r : tensor<?x4xf32, #dst>
+}

@@ -235,3 +235,67 @@ func.func @sum_by(%m: tensor<?x4xf32, #edge>, %t: tensor<?xi64, #edge>) -> tenso
   %r = mp.sum_by %m at %t : tensor<?x4xf32, #edge>, tensor<?xi64, #edge> -> tensor<8x4xf32>
   return %r : tensor<8x4xf32>
 }
+
+// -----
+
+// A square root that was moved from edges to nodes: rows that no edge reads may
+// hold 0, whose slope is infinite. Times a gradient of 0 that is no 0, so it is
+// masked.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @moved_root
+// CHECK: %[[S:.*]] = mp.reduce sum src
+// CHECK: %[[D:.*]] = arith.divf
+// CHECK: mp.fill_isolated src %[[D]]
+func.func @moved_root(%x: tensor<?x1xf32, #node>) -> tensor<?x1xf32, #node> {
+  %r = math.sqrt %x {mp.was_on_edges} : tensor<?x1xf32, #node>
+  %m = mp.gather src %r : tensor<?x1xf32, #node> -> tensor<?x1xf32, #edge>
+  %s = mp.reduce sum dst %m : tensor<?x1xf32, #edge> -> tensor<?x1xf32, #node>
+  return %s : tensor<?x1xf32, #node>
+}
+
+// -----
+
+// A square root that fill_isolated hides, under another name of its rows. Its
+// gradient is masked under that name.
+#src = #mp.rows<0, src>
+#dst = #mp.rows<0, dst>
+// CHECK-LABEL: func @hidden_behind_another_name
+// CHECK: %[[D:.*]] = arith.divf
+// CHECK: %[[P:.*]] = mp.prefix %[[D]] : {{.*}}src>> -> {{.*}}dst>>
+// CHECK: %[[F:.*]] = mp.fill_isolated dst %[[P]]
+// CHECK: %[[R:.*]] = mp.pad_rows %[[F]]
+// CHECK: mp.sum_rows %[[R]]
+func.func @hidden_behind_another_name(%w: tensor<1xf32>) -> tensor<?x1xf32, #dst> {
+  %b = mp.broadcast %w : tensor<1xf32> -> tensor<?x1xf32, #src>
+  %r = math.sqrt %b : tensor<?x1xf32, #src>
+  %d = mp.prefix %r : tensor<?x1xf32, #src> -> tensor<?x1xf32, #dst>
+  %f = mp.fill_isolated dst %d, 0.0 : f32 : tensor<?x1xf32, #dst> -> tensor<?x1xf32, #dst>
+  return %f : tensor<?x1xf32, #dst>
+}
+
+// -----
+
+// A product that was moved from edges to nodes: the other factor may be
+// infinite in rows that no edge reads, such as 1 / sqrt(degree). Parameters are
+// the same in all rows.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @moved_products
+// CHECK-SAME: %{{.*}}: tensor{{.*}}, %[[N:[a-z0-9]+]]: tensor<?x1xf32, {{.*}}>, %[[W:[a-z0-9]+]]: tensor<4xf32>
+// CHECK-DAG: %[[P:.*]] = mp.broadcast %[[W]]
+// CHECK-DAG: %[[G:.*]] = mp.reduce sum src
+// CHECK: %[[A:.*]] = arith.mulf %[[G]], %[[P]]
+// CHECK-NEXT: %[[F:.*]] = mp.fill_isolated src %[[N]]
+// CHECK-NEXT: %[[B:.*]] = mp.broadcast %[[F]]
+// CHECK-NEXT: %[[X:.*]] = arith.mulf %[[A]], %[[B]]
+// CHECK-NEXT: return %[[X]]
+func.func @moved_products(%x: tensor<?x4xf32, #node>, %n: tensor<?x1xf32, #node>, %w: tensor<4xf32>) -> tensor<?x4xf32, #node> {
+  %b = mp.broadcast %n : tensor<?x1xf32, #node> -> tensor<?x4xf32, #node>
+  %a = arith.mulf %x, %b {mp.was_on_edges} : tensor<?x4xf32, #node>
+  %p = mp.broadcast %w : tensor<4xf32> -> tensor<?x4xf32, #node>
+  %y = arith.mulf %a, %p {mp.was_on_edges} : tensor<?x4xf32, #node>
+  %m = mp.gather src %y : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %s = mp.reduce sum dst %m : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  return %s : tensor<?x4xf32, #node>
+}

@@ -6,7 +6,7 @@
 // CHECK-LABEL: func @exp_of_gathered_rows
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
 func.func @exp_of_gathered_rows(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #edge> {
-  // CHECK-NEXT: %[[EXP:.*]] = math.exp %[[X]] : tensor<?x4xf32, #mp.rows<0, node>>
+  // CHECK-NEXT: %[[EXP:.*]] = math.exp %[[X]] {mp.was_on_edges} : tensor<?x4xf32, #mp.rows<0, node>>
   // CHECK-NEXT: %[[ROWS:.*]] = mp.gather src %[[EXP]]
   // CHECK-NEXT: return %[[ROWS]]
   %m = mp.gather src %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
@@ -53,7 +53,7 @@ func.func @expression(%x: tensor<?x8xf32, #src>, %c: tensor<?x1xf32, #src>, %w: 
 func.func @read_back(%m: tensor<?x1xf32, #edge>) -> tensor<?x1xf32, #edge> {
   // CHECK: %[[S:.*]] = mp.reduce sum dst
   %s = mp.reduce sum dst %m : tensor<?x1xf32, #edge> -> tensor<?x1xf32, #node>
-  // CHECK: %[[R:.*]] = math.rsqrt %[[S]] : tensor<?x1xf32, #mp.rows<0, node>>
+  // CHECK: %[[R:.*]] = math.rsqrt %[[S]] {mp.was_on_edges} : tensor<?x1xf32, #mp.rows<0, node>>
   // CHECK: %[[E:.*]] = mp.gather dst %[[R]]
   %e = mp.gather dst %s : tensor<?x1xf32, #node> -> tensor<?x1xf32, #edge>
   %r = math.rsqrt %e : tensor<?x1xf32, #edge>

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -9,8 +13,9 @@ from hypothesis.strategies import SearchStrategy
 
 from fuzz.check import Outcome, check
 from fuzz.source import runnable
-from fuzz.trials import Trial, numbered
+from fuzz.trials import Trial, numbered, trials
 
+PROCESSES = 2
 DRAWS_PER_PROGRAM = 6
 """Hypothesis also draws variations of one program; each source is checked once."""
 
@@ -25,6 +30,10 @@ class FuzzFailure(AssertionError):
     def __init__(self, trial: Trial, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}\n\n{runnable(trial)}")
         self.trial = trial
+
+
+class _Enough(Exception):
+    """Ends the drawing: as many programs as wanted were checked."""
 
 
 def hunt(
@@ -50,7 +59,9 @@ def hunt(
     )
     @given(strategy)
     def one(trial: Trial) -> None:
-        if trial.source in seen or (len(seen) >= programs and not failed):
+        if len(seen) >= programs and not failed:
+            raise _Enough
+        if trial.source in seen:
             return
         trial = numbered(trial, first * programs + len(seen))
         try:
@@ -64,9 +75,26 @@ def hunt(
 
     try:
         one()
+    except _Enough:
+        pass
     except Exception as error:
         if not failed:
             raise
         # Hypothesis runs the simplest failure last.
         raise FuzzFailure(*failed[-1]) from error
     return outcomes
+
+
+def hunt_all(seeds: Sequence[int], programs: int) -> list[list[Outcome] | str]:
+    """`hunt` for each seed, in two processes; of one that failed, what is to be read."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(PROCESSES, mp_context=spawn) as pool:
+        return list(pool.map(_hunt_one, seeds, [programs] * len(seeds)))
+
+
+def _hunt_one(first: int, programs: int) -> list[Outcome] | str:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return hunt(trials(), first, programs, Path(folder))
+        except FuzzFailure as failure:
+            return f"---- seed {first} fails\n{failure}"

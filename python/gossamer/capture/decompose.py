@@ -164,16 +164,6 @@ def _smooth_l1_loss(
     return None if huber is None else huber / beta
 
 
-def _nan_to_num(recorder: Recorder, input: Tensor, nan=None, posinf=None, neginf=None):
-    """Numbers instead of NaN and infinities, by default 0 and the largest of the dtype."""
-    if not input.is_floating_point():
-        return None
-    limits = torch.finfo(input.dtype)
-    result = torch.where(torch.isnan(input), 0.0 if nan is None else nan, input)
-    result = torch.where(input == math.inf, limits.max if posinf is None else posinf, result)
-    return torch.where(input == -math.inf, limits.min if neginf is None else neginf, result)
-
-
 def _linspace(recorder: Recorder, start, end, steps, *, dtype=None, requires_grad=False, **_):
     """The numbers themselves."""
     if requires_grad or not all(type(value) in (int, float) for value in (start, end, steps)):
@@ -208,8 +198,6 @@ TABLE = {
     torch.nn.functional.mse_loss: _mse_loss,
     torch.nn.functional.huber_loss: _huber_loss,
     torch.nn.functional.smooth_l1_loss: _smooth_l1_loss,
-    torch.nan_to_num: _nan_to_num,
-    Tensor.nan_to_num: _nan_to_num,
     torch.linspace: _linspace,
     torch.var_mean: _with_mean(torch.var),
     torch.std_mean: _with_mean(torch.std),

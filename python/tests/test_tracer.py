@@ -155,7 +155,6 @@ REDUCERS = [
     lambda nodes, m: m.sum(1) + torch.ones(7, 4),
     lambda nodes, m: m.sum(1)[: len(m)],
     lambda nodes, m: m.sum(1)[:3],
-    lambda nodes, m: PARAMETER[nodes.data["t"]],
     lambda nodes, m: m.sum(1).to(torch.int16),
     lambda nodes, m: m.sum(1) + torch.full((1,), 2.0).expand(5, 4),
     lambda nodes, m: None,

@@ -80,6 +80,9 @@ def test_a_warm_call_runs_only_our_operators_and_those_of_forward(program, monke
         # The cross reducer joins what the relations' programs computed.
         assert (torch_ops.pop("aten::stack"), torch_ops.pop("aten::sum.dim_IntList")) == (1, 1)
     assert any(name.startswith("gossamer::") for name in ours.seen)
+    # Fields left on edges are computed when read, from the parameters of now: these are copied.
+    for name in ("aten::detach", "aten::clone"):
+        allowed.seen[name] += len(list(eager.parameters()))
     assert {name: n for name, n in torch_ops.items() if n > allowed.seen[name]} == {}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -151,21 +153,34 @@ def test_an_early_return_and_an_iteration_count_in_forward():
 
 
 def test_autocast_follows_eager():
-    linear = nn.Linear(3, 3)
     h, w = signed(NODES, 3, dtype=torch.float32), signed(200, 1, dtype=torch.float32)
 
-    def layer(g, h, w):
-        with g.local_scope():
-            g.ndata["h"], g.edata["w"] = h, w
-            g.update_all(lambda edges: {"m": linear(edges.src["h"]) * edges.data["w"]}, mail_sum)
-            return g.ndata["o"]
+    def with_linear(linear):
+        def layer(g, h, w):
+            with g.local_scope():
+                g.ndata["h"], g.edata["w"] = h, w
+                g.update_all(
+                    lambda edges: {"m": linear(edges.src["h"]) * edges.data["w"]}, mail_sum
+                )
+                return g.ndata["o"]
 
-    fast = gs.compile(layer)
-    for enabled in (False, True, False):
+        return layer
+
+    linear = parameters(nn.Linear(3, 3)).float()
+    doubled, positive = copy.deepcopy(linear).double(), copy.deepcopy(linear).double()
+    for parameter in positive.parameters():
+        parameter.data.abs_()
+    exact = call(with_linear(doubled), make_graph(), h.double(), w.double())["out"]
+    size = call(with_linear(positive), make_graph(), h.abs().double(), w.abs().double())["out"]
+    fast = gs.compile(with_linear(linear))
+    # Rows, weight and product have 8 bits each: relative errors of 2**-8 at most.
+    for enabled, error in ((False, 1e-5), (True, 3 * 2**-8), (False, 1e-5)):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            expected, actual = call(layer, make_graph(), h, w), call(fast, make_graph(), h, w)
-        assert actual["out"].dtype == expected["out"].dtype
-        torch.testing.assert_close(actual["out"], expected["out"], rtol=1e-2, atol=1e-2)
+            expected = call(with_linear(linear), make_graph(), h, w)["out"]
+            actual = call(fast, make_graph(), h, w)["out"]
+        assert actual.dtype == expected.dtype
+        for found in (actual, expected):
+            assert ((found - exact).abs() <= 1.01 * error * size + 1e-6).all()
 
 
 def test_exceptions_in_user_functions_reach_the_caller():

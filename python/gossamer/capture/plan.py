@@ -127,11 +127,17 @@ class Plan:
         if key not in self._trainings:
             forward = self._compile(structures, "forward", wrt, unused, required)
             backward = forward and self._compile(structures, "backward", wrt, unused, required)
-            floats = sum(type.is_float for type in self.emitted.types)
-            self._trainings[key] = (
-                Training.of(forward, backward, wrt, unused, floats) if backward else None
-            )
+            self._trainings[key] = backward and self._pair(forward, backward, wrt, unused)
         return self._trainings[key]
+
+    def _pair(
+        self, forward: programs.Program, backward: programs.Program, wrt: Numbers, unused: Numbers
+    ) -> Training:
+        types = self.emitted.types
+        floats = tuple(number for number, type in enumerate(types) if type.is_float)
+        without = {*unused, *self.without_gradient(wrt)}
+        given = tuple(number not in without for number in range(len(types)))
+        return Training.of(forward, backward, wrt, unused, floats, given)
 
     def _compile(
         self,

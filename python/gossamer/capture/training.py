@@ -29,17 +29,22 @@ class Training:
     """The programs of a plan for gradients of the arguments ``wrt``.
 
     forward: results, then saved rows. backward: arguments, saved rows and gradients of the floating
-    point results in, of which those of the results ``unused`` are not read; gradients of ``wrt``
-    out. ``reads`` are the arguments that the backward reads. The ``others`` are needed when other
-    gradients are asked for than these: saved rows are computed again from them.
+    point results ``floats`` in, of which those of the results ``unused`` are not read; gradients of
+    ``wrt`` out. It is for a loss of the results whose flag is set in ``given``. ``reads`` are the
+    arguments that the backward reads. The ``others`` are needed when other gradients are asked for
+    than these: saved rows are computed again from them. No gradient depends on those that are
+    ``free``.
     """
 
     forward: Program
     backward: Program
     wrt: tuple[int, ...]
     unused: tuple[int, ...]
+    floats: tuple[int, ...]
+    given: tuple[bool, ...]
     reads: tuple[int, ...]
     others: tuple[int, ...]
+    free: tuple[int, ...]
 
     @classmethod
     def of(
@@ -48,17 +53,18 @@ class Training:
         backward: Program,
         wrt: tuple[int, ...],
         unused: tuple[int, ...],
-        num_gradients: int,
+        floats: tuple[int, ...],
+        given: tuple[bool, ...],
     ) -> Training:
-        """The pair of a function with so many floating point results."""
+        """The pair of a function with these floating point results."""
         count = len(forward.reads)
         arguments = backward.reads[:count]
-        num_saved = len(backward.reads) - count - num_gradients
+        num_saved = len(backward.reads) - count - len(floats)
         reads = tuple(number for number, read in enumerate(arguments) if read)
-        others = tuple(number for number, read in enumerate(arguments) if not read)
+        rest = tuple(number for number, read in enumerate(arguments) if not read)
         # Without saved rows the gradients are a function of what the backward reads.
-        again = num_saved > 0 or num_gradients > 1
-        return cls(forward, backward, wrt, unused, reads, others if again else ())
+        others, free = (rest, ()) if num_saved > 0 or len(floats) > 1 else ((), rest)
+        return cls(forward, backward, wrt, unused, floats, given, reads, others, free)
 
 
 def dependencies(function: Function) -> list[frozenset[int]]:
@@ -100,9 +106,10 @@ class PlanFunction(torch.autograd.Function):
     def backward(ctx, *grads: Tensor | None):
         """Gradients of the tensors that need one."""
         plan, needed = ctx.plan, ctx.needs_input_grad[2:]
-        flows = plan.arguments_of(tuple([grad is not None for grad in grads]))
+        given = tuple([grad is not None for grad in grads])
+        flows = plan.arguments_of(given)
         try:
-            found = iter(_gradients(ctx, grads))
+            found = iter(_gradients(ctx, grads, given))
         except RuntimeError as error:
             _explain(plan, error)
             raise
@@ -113,46 +120,46 @@ class PlanFunction(torch.autograd.Function):
         return tuple(result)
 
 
-def _gradients(ctx, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def _gradients(
+    ctx, grads: Sequence[Tensor | None], given: tuple[bool, ...]
+) -> Sequence[Tensor | None]:
     kept = ctx.saved_tensors  # asked for once: checkpointing computes them again at each access
-    if all(grad is None for grad in grads):
+    if True not in given:
         return [None] * sum(ctx.needs_input_grad[2:])
     if ctx.training is None:
         return _interpreted(ctx, kept, grads)
     if torch.is_grad_enabled() or any(map(is_batch, grads)):
         return _interpreted(ctx, _arguments(ctx, kept), grads)
-    return _compiled(ctx, kept, grads)
+    return _compiled(ctx, kept, grads, given)
 
 
-def _compiled(ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None]):
+def _compiled(
+    ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None], given: tuple[bool, ...]
+) -> Sequence[Tensor]:
     """Gradients by the backward program of those results that have one.
 
     The forward saved for the results that had a gradient the last time. Where these are others,
     the forward program of the right pair runs again, so that the bits are the same either way.
     """
     plan, training = ctx.plan, ctx.training
-    fixed = plan.without_gradient(training.wrt)
-    unused = tuple([n for n, grad in enumerate(grads) if grad is None and n not in fixed])
     # What a program does not read is not looked at: any tensor may stand there.
-    unread = next(grad for grad in grads if grad is not None)
-    if unused == training.unused:
+    unread = grads[given.index(True)]
+    if given == training.given:
         tensors = [unread] * len(training.forward.reads)
         for number, tensor in zip(training.reads, kept, strict=False):
             tensors[number] = tensor
         saved = kept[len(training.reads) : len(kept) - bool(training.others)]
     else:
         tensors = _arguments(ctx, kept)
+        fixed = plan.without_gradient(training.wrt)
+        unused = tuple(n for n, has in enumerate(given) if not has and n not in fixed)
         training = plan.training(training.wrt, unused, ctx.structures)
         if training is None:
             return _interpreted(ctx, tensors, grads)
         saved = training.forward.run(ctx.structures, tensors)[len(grads) :]
         plan.expect(training)
-    given = [
-        unread if grad is None else grad
-        for grad, type in zip(grads, plan.emitted.types, strict=True)
-        if type.is_float
-    ]
-    return training.backward.run(ctx.structures, [*tensors, *saved, *given])
+    gradients = [grads[number] if given[number] else unread for number in training.floats]
+    return training.backward.run(ctx.structures, [*tensors, *saved, *gradients])
 
 
 # --- what is kept from the forward to the backward ------------------------------------------------
@@ -161,11 +168,11 @@ def _compiled(ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None]):
 def _keep(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor]) -> None:
     """Keep the arguments that the backward reads, the saved rows, and the other arguments apart."""
     training = ctx.training
-    kept = [*(tensors[number] for number in training.reads), *saved]
+    kept = [*[tensors[number] for number in training.reads], *saved]
     if training.others:
         kept.append(_Apart.keep([tensors[number] for number in training.others]))
-    else:
-        ctx.forms = [(t.shape, t.dtype, t.requires_grad) for t in tensors]
+    free = [tensors[number] for number in training.free]
+    ctx.forms = [(tensor.shape, tensor.dtype, tensor.requires_grad) for tensor in free]
     ctx.save_for_backward(*kept)
 
 
@@ -175,12 +182,10 @@ def _arguments(ctx, kept: Sequence[Tensor]) -> list[Tensor]:
     found = dict(zip(training.reads, kept, strict=False))
     if training.others:
         found.update(zip(training.others, _Apart.kept_by(kept[-1]), strict=True))
-        return [found[number] for number in range(len(found))]
-    for number, (shape, dtype, requires_grad) in enumerate(ctx.forms):
-        if number not in found:
-            zeros = torch.zeros((), dtype=dtype).expand(shape)
-            found[number] = zeros.requires_grad_(requires_grad)
-    return [found[number] for number in range(len(ctx.forms))]
+    for number, (shape, dtype, requires_grad) in zip(training.free, ctx.forms, strict=True):
+        zeros = torch.zeros((), dtype=dtype).expand(shape)
+        found[number] = zeros.requires_grad_(requires_grad)
+    return [found[number] for number in range(len(found))]
 
 
 class _Apart(torch.autograd.Function):

@@ -35,7 +35,7 @@ least" how many times longer a row takes. The gathers in it are measured, not de
 whose reads the caches serve better may take less.
 
 To measure again: `./dev bench` measures everything, for hours; `./dev bench --quick` what most bars
-speak of, in five minutes. In pieces: `./dev bench --add --layers gat --modes training ...`,
+speak of, in six minutes. In pieces: `./dev bench --add --layers gat --modes training ...`,
 `./dev bench --add --startup --scaling --growth --schedules --ablations`. Then
 `./dev bench --write-docs`."""
 

@@ -90,7 +90,8 @@ def _teach(function: types.FunctionType, ours: Callable) -> None:
     original.__kwdefaults__ = function.__kwdefaults__
 
     def choose(*args: Any, **kwargs: Any) -> Any:
-        first = args[0] if args else next(filter(None.__ne__, map(kwargs.get, _FIRST)), None)
+        given = (kwargs[name] for name in _FIRST if kwargs.get(name) is not None)
+        first = args[0] if args else next(given, None)
         return (ours if _is_ours(first) else original)(*args, **kwargs)
 
     function.__kwdefaults__ = {"_gossamer_choose": choose}

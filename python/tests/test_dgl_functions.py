@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -109,3 +111,23 @@ def test_a_linear_layer_for_each_type(regularizer, width):
     for mine in found[1:]:
         for actual, right in zip(mine, found[0], strict=True):
             assert_close(actual, right)
+
+
+def test_graphs_given_by_name():
+    """Also where warnings are errors."""
+
+    def forward(g, x):
+        with g.local_scope():
+            g.ndata["h"] = x
+            g.update_all(_tanh, _sum)
+            return dgl.sum_nodes(graph=g, feat="h")
+
+    g, x = dgl.graph(([0, 1, 2], [1, 2, 2])), torch.linspace(-1, 1, 9).view(3, 3)
+    fast = gs.compile(forward, fallback="error")
+    expected = forward(g, x)
+    fast(g, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        for _ in range(2):
+            torch.testing.assert_close(fast(g, x), expected)
+            torch.testing.assert_close(forward(g, x), expected)

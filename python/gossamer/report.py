@@ -194,9 +194,9 @@ class Report:
     def variants(self) -> list[ProgramVariant]:
         """What programs with several variants took on the graphs of their last calls."""
         return [
-            ProgramVariant(number, *program.program.variant)
+            ProgramVariant(number, *variant)
             for number, program in enumerate(self._session.programs)
-            if program.program.variant is not None and program.program.variant.count > 1
+            if (variant := program.program.variant) is not None and variant.count > 1
         ]
 
     @property
@@ -250,12 +250,12 @@ class Report:
         if not self.fallbacks:
             lines.append("nothing fell back to eager")
         lines += self._array_lines()
-        schedules = self.schedules
+        schedules, variants = self.schedules, self.variants
         for number, item in enumerate(self.programs):
             source = "found in the cache" if item.cached else f"compiled in {item.seconds:.2f} s"
             what = f"{item.mode} {item.entry} program for {', '.join(item.calls)}"
             lines.append(f"{what}: {source} ({item.reason})")
-            lines += [_variant_line(v) for v in self.variants if v.program == number]
+            lines += [_variant_line(v) for v in variants if v.program == number]
             lines += [_schedule_line(s) for s in schedules if s.program == number]
         return "\n".join(lines)
 

@@ -7,12 +7,14 @@ run by `bench.py --schedules`.
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
+from random import Random
 from statistics import median
 
 import torch
@@ -24,11 +26,14 @@ from gossamer import native
 from graphs import graph_of
 from layers import Workload, workload
 
-# Rounds of a case until it took so long, and how many at least: the more, the less a choice can
-# look better than another by chance.
-LIMIT_S, LEAST_ROUNDS = 6.0, 9
-# A choice's turn takes about so long, and its fastest call counts.
-TURN_S, LEAST_CALLS, MOST_CALLS = 0.02, 2, 40
+# Rounds are made until they took so long, and how many at least: those that find the best forced
+# choice, and those that compare it.
+SCREEN_S, LIMIT_S, LEAST_ROUNDS = 8.0, 6.0, 9
+# A choice's turn is one call, or of short ones as many as take so long; its fastest call counts.
+TURN_S, MOST_CALLS = 0.02, 40
+
+# Milliseconds of each choice, next to each other in time.
+Round = dict[str, float]
 
 MODEL = "model"
 FORCED: dict[str, Callable[[], AbstractContextManager]] = {
@@ -77,32 +82,62 @@ def different_choices(runner: Runner, work: Workload) -> dict[str, list[str]]:
     return {names[0]: names for names in ways.values()}
 
 
-def in_turn(names: list[str], step: Callable[[], object]) -> dict[str, float]:
-    """Median over rounds in ms of each choice's fastest call; each round begins with another."""
-    calls = min(max(int(TURN_S / timed(step)[1]), LEAST_CALLS), MOST_CALLS)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    start, first = time.perf_counter(), 0
-    while first < LEAST_ROUNDS or time.perf_counter() - start < LIMIT_S:
-        for i in range(len(names)):
-            name = names[(first + i) % len(names)]
+def rounds_of(names: Sequence[str], step: Callable[[], object], limit_s: float) -> list[Round]:
+    """Rounds in which each choice has one turn, in an order of its own."""
+    calls = min(max(int(TURN_S / timed(step)[1]), 1), MOST_CALLS)
+    order, rounds, start = Random(1), [], time.perf_counter()
+    while len(rounds) < LEAST_ROUNDS or time.perf_counter() - start < limit_s:
+        found = {}
+        for name in order.sample(names, len(names)):
             with forced(name):
-                times[name].append(1e3 * min(timed(step)[1] for _ in range(calls)))
-        first += 1
-    return {name: median(found) for name, found in times.items()}
+                found[name] = 1e3 * min(timed(step)[1] for _ in range(calls))
+        rounds.append(found)
+    return rounds
+
+
+def ratios(rounds: Sequence[Round], name: str) -> list[float]:
+    """How many times as long as a choice the model's took in each round, sorted."""
+    return sorted(found[MODEL] / found[name] for found in rounds)
+
+
+def median_and_interval(numbers: Sequence[float]) -> tuple[float, float, float]:
+    """The median of sorted numbers, and the ends of its 95 % interval by the sign test."""
+    middle = (len(numbers) - 1) / 2
+    reach = math.sqrt(len(numbers))  # 1.96 of sqrt(n) / 2, the deviation of a fair coin's n tosses
+    low, high = max(math.floor(middle - reach), 0), min(math.ceil(middle + reach), len(numbers) - 1)
+    return median(numbers), numbers[low], numbers[high]
 
 
 def measure(case: Case) -> dict[str, object]:
-    """The model's choice and each forced one, in this process: medians in ms."""
+    """The model's choice and each forced one, in this process.
+
+    Rounds of all find the best of those that go another way. It was lucky there, too, so only
+    further rounds, of it and the model's choice, compare the two.
+    """
     work = workload(case.layer, graph_of(case.graph), case.features, case.training)
     runner = on_ours(work)
     step = stepper(runner, work)
     for _ in range(3):  # later calls may be other programs
         step()
     ways = different_choices(runner, work)
-    medians = in_turn(list(ways), step)
+    screened = rounds_of(list(ways), step, SCREEN_S)
+    medians = {way: median(found[way] for found in screened) for way in ways}
+    forced_ms = {
+        name: medians[way] for way, names in ways.items() for name in names if name != MODEL
+    }
+    others = [way for way in ways if way != MODEL]
+    best = max(others, key=lambda way: median(ratios(screened, way)))
+    compared = rounds_of([MODEL, best], step, LIMIT_S)
+    beside, *interval = median_and_interval(ratios(compared, best))
     runner.check()
-    found = {name: medians[way] for way, names in ways.items() for name in names if name != MODEL}
-    return {"case": asdict(case), "model_ms": medians[MODEL], "forced_ms": found}
+    return {
+        "case": asdict(case),
+        "model_ms": medians[MODEL],
+        "forced_ms": forced_ms,
+        "best": best,
+        "beside_best": beside,
+        "interval": interval,
+    }
 
 
 if __name__ == "__main__":

@@ -83,17 +83,17 @@ def unmeasured(found: Sequence[Verdict]) -> str:
 
 
 def schedules_table(rows: Sequence[Mapping]) -> str:
-    """The cost model's choice beside the best one forced for all kernels, and the worst."""
-    head = ["case", "model ms", "best forced ms", "by", "model / best", "worst forced ms"]
+    """The cost model's choice beside the best other one forced for all kernels, with the 95 %
+    interval of that ratio, and beside the worst.
+    """
+    head = ["case", "model ms", "best other", "model / best", "95 %", "worst other ms"]
     return markdown(head, map(schedules_row, rows))
 
 
 def schedules_row(row: Mapping) -> list[str]:
     """The cells of one case."""
-    forced = row["forced_ms"]
-    best = min(forced, key=forced.get)
-    ratio = f"{row['model_ms'] / forced[best]:.2f}x"
-    ends = [number(forced[best], 2), best, ratio, number(max(forced.values()), 2)]
+    ratio, interval = f"{row['beside_best']:.2f}x", "{:.2f}x to {:.2f}x".format(*row["interval"])
+    ends = [row["best"], ratio, interval, number(max(row["forced_ms"].values()), 2)]
     return [Case(**row["case"]).title, number(row["model_ms"], 2), *ends]
 
 

@@ -262,7 +262,10 @@ def test_growth_bars():
 def test_a_schedule_is_held_against_the_best_one_forced():
     case = vars(Case("gat", "inference", "uniform", 64))
     row = {"case": case, "model_ms": 11.0, "forced_ms": {"whole rows": 10.0, "other": 12.0}}
-    assert [(v.found, v.met) for v in measured({"schedules": [row]})] == [("1.10x", False)]
+    row |= {"best": "whole rows", "beside_best": 1.0812, "interval": [1.07, 1.1]}
+    assert [(v.found, v.met) for v in measured({"schedules": [row]})] == [("1.08x", False)]
+    cells = ["11.00", "whole rows", "1.08x", "1.07x to 1.10x", "12.00"]
+    assert tables.schedules_row(row)[1:] == cells
 
 
 def test_every_bar_is_named_when_nothing_was_measured():
@@ -277,11 +280,46 @@ def test_every_bar_is_named_when_nothing_was_measured():
 
 def test_choices_that_go_one_way_are_measured_once(monkeypatch):
     """On a tiny graph the model neither prefetches, nor streams; every choice has a time."""
-    monkeypatch.setattr(schedules, "LIMIT_S", 0.0)
-    monkeypatch.setattr(schedules, "LEAST_ROUNDS", 1)
+    hurry(monkeypatch)
     found = schedules.measure(tiny("gcn", "training"))
     forced = found["forced_ms"]
     assert set(forced) == set(schedules.FORCED)
     as_model = ("0 edges ahead", "results in the caches")
     assert [forced[name] for name in as_model] == [found["model_ms"]] * 2
     assert len(set(forced.values())) > 1
+    assert found["best"] not in as_model
+    low, high = found["interval"]
+    assert low <= found["beside_best"] <= high
+
+
+def hurry(monkeypatch):
+    """One round of each kind."""
+    for name, value in (("SCREEN_S", 0.0), ("LIMIT_S", 0.0), ("LEAST_ROUNDS", 1)):
+        monkeypatch.setattr(schedules, name, value)
+
+
+def test_a_choice_that_looked_better_by_luck_is_compared_anew(monkeypatch):
+    """The rounds that find it do not count, only those of the two after it."""
+    asked = []
+
+    def rounds_of(names, step, limit_s):
+        asked.append(set(names))
+        lucky = 0.8 if len(asked) == 1 else 1.25
+        return [dict.fromkeys(names, 1.0) | {"64 edges ahead": lucky}] * 9
+
+    monkeypatch.setattr(schedules, "rounds_of", rounds_of)
+    found = schedules.measure(tiny("gcn", "inference"))
+    assert asked[1] == {schedules.MODEL, "64 edges ahead"}
+    assert (found["best"], found["forced_ms"][found["best"]]) == ("64 edges ahead", 0.8)
+    assert (found["beside_best"], found["interval"]) == (0.8, [0.8, 0.8])
+
+
+def test_the_interval_of_a_median_is_narrower_with_more_rounds():
+    few, many = [
+        schedules.median_and_interval([1 + i / rounds for i in range(rounds)])
+        for rounds in (9, 900)
+    ]
+    assert few == (1 + 4 / 9, 1 + 1 / 9, 1 + 7 / 9)
+    assert many[0] == pytest.approx(1.5, abs=0.01)
+    assert many[2] - many[1] == pytest.approx(2 / 900**0.5, rel=0.1)
+    assert schedules.median_and_interval([1.5]) == (1.5, 1.5, 1.5)

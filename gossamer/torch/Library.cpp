@@ -93,16 +93,24 @@ ScratchPool &pool() {
   return scratch;
 }
 
-std::shared_ptr<const Executor> executorOf(const Tensor &program) {
+ProgramCache &programs() {
   static ProgramCache cache;
+  return cache;
+}
+
+std::span<const uint8_t> bytesOf(const Tensor &program) {
   int32_t dtype;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(program.get(), &dtype));
   if (dtype != aoti_torch_dtype_uint8() || !program.is_cpu() ||
       program.dim() != 1 || !program.is_contiguous())
     raise({ErrorCode::InvalidArgument,
            "program must be a contiguous one-dimensional uint8 CPU tensor"});
-  return check(cache.get({static_cast<const uint8_t *>(program.data_ptr()),
-                          size_t(program.numel())}));
+  return {static_cast<const uint8_t *>(program.data_ptr()),
+          size_t(program.numel())};
+}
+
+std::shared_ptr<const Executor> executorOf(const Tensor &program) {
+  return check(programs().get(bytesOf(program)));
 }
 
 /// An endpoint list, contiguous; `holder` keeps a copy alive if one is needed.
@@ -360,7 +368,9 @@ std::vector<int64_t> programResults(Tensor program) {
 }
 
 std::vector<int64_t> programInfo(Tensor program) {
-  std::shared_ptr<const Executor> executor = executorOf(program);
+  // Asked once, where a program comes in: the moment to look at all of it.
+  std::shared_ptr<const Executor> executor =
+      check(programs().getChecked(bytesOf(program)));
   const Program &source = executor->program();
   std::vector<int64_t> info = {source.wideIndex, source.graphs};
   for (uint32_t g = 0; g < source.graphs; ++g)

@@ -12,14 +12,20 @@ ProgramCache::get(std::span<const uint8_t> bytes) {
   Result<Digest> digest = statedDigest(bytes);
   if (!digest.ok())
     return digest.error();
-  Key key(bytes.data(), bytes.size(), digest.value());
-  if (auto executor = find(key))
+  if (auto executor = find(keyOf(bytes, digest.value())))
     return executor;
+  return getChecked(bytes);
+}
 
+Result<std::shared_ptr<const Executor>>
+ProgramCache::getChecked(std::span<const uint8_t> bytes) {
   Result<Program> program = load(bytes);
   if (!program.ok())
     return program.error();
   // The digest is right, so an executor of that digest is this program's.
+  Result<Digest> digest = statedDigest(bytes);
+  if (!digest.ok())
+    return digest.error();
   std::shared_ptr<const Executor> executor = findSame(digest.value());
   if (!executor) {
     auto created = Executor::create(std::move(program.value()));
@@ -27,7 +33,7 @@ ProgramCache::get(std::span<const uint8_t> bytes) {
       return created.error();
     executor = std::move(created.value());
   }
-  insert(key, executor);
+  insert(keyOf(bytes, digest.value()), executor);
   return executor;
 }
 

@@ -27,6 +27,10 @@ public:
 
   Result<std::shared_ptr<const Executor>> get(std::span<const uint8_t> bytes);
 
+  /// The same, but checks the bytes also where a program was at this address.
+  Result<std::shared_ptr<const Executor>>
+  getChecked(std::span<const uint8_t> bytes);
+
 private:
   using Key = std::tuple<const uint8_t *, size_t, Digest>;
   struct Entry {
@@ -34,6 +38,9 @@ private:
     uint64_t lastUse = 0;
   };
 
+  static Key keyOf(std::span<const uint8_t> bytes, const Digest &digest) {
+    return {bytes.data(), bytes.size(), digest};
+  }
   std::shared_ptr<const Executor> find(const Key &key);
   std::shared_ptr<const Executor> findSame(const Digest &digest);
   void insert(const Key &key, std::shared_ptr<const Executor> executor);

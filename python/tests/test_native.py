@@ -403,6 +403,9 @@ def test_damaged_programs_are_refused(code):
             native.program_info(damaged)
     with pytest.raises(ValueError, match="damaged"):
         native.program_info(good[:-1])
+    good[-1] ^= 1  # in memory where the runtime has seen a sound program
+    with pytest.raises(ValueError, match="damaged"):
+        native.program_info(good)
 
 
 def test_programs_of_another_version_are_refused(code):

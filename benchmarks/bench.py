@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,124 +15,77 @@ import torch
 
 import docs
 import machine
-import measure
 import startup
 from bars import verdicts
 from cases import BASE_FEATURES, BASE_GRAPH, Case
-from contenders import ABLATIONS, OURS
+from contenders import OURS
 from graphs import graph_of
-from options import Plan, base_cases, cases_of, parse, parts_of, plan_for, plan_of
-from pictures import draw
-from references import ReferenceFiles
-from tables import (
-    ablations_table,
-    bars_table,
-    case_text,
-    growth_table,
-    scaling_table,
-    schedules_table,
-    unmeasured,
+from measure import say
+from options import (
+    PARTS,
+    Plan,
+    ablations_plan,
+    base_cases,
+    cases_of,
+    parse,
+    parts_of,
+    plan_for,
+    plan_of,
 )
-
-ABLATION_ROUNDS, ABLATION_LIMIT_S = 4, 10.0
-# Processes that measure memory, not time, run so many at once.
-WEIGHED_AT_ONCE = 2
-
-
-def run_case(case: Case, plan: Plan, references: ReferenceFiles) -> dict:
-    """Everything about one case, as the record keeps it."""
-    graph = graph_of(case.graph)
-    base = {"case": asdict(case), "threads": plan.threads}
-    file, exact = references.place(case)
-    if not file.exists():
-        measure.say(f"{exact.title}: reference")
-        request = {**base, "case": asdict(exact), "keep": str(file)}
-        measure.in_process(request, huge_pages(), plan.process_s)
-    timing = {**base, "contenders": plan.contenders, "rounds": plan.rounds}
-    timing |= {"limit_s": plan.limit_s, "slow_s": plan.slow_s}
-    timing |= {"references": str(file)}
-    answer = measure.in_process(timing, plain_pages(), plan.process_s)
-    if answer is None:
-        raise SystemExit(f"{case.title}: the measuring process failed")
-    if plan.thp:
-        measure.say(f"{case.title}: the same with huge pages")
-        huge = measure.in_process(timing, huge_pages(), plan.process_s)
-        found = {row["contender"]: row["median_ms"] for row in (huge or {"rows": []})["rows"]}
-        for row in answer["rows"]:
-            row["thp_ms"] = found.get(row["contender"])
-    rows = {row["contender"]: row for row in answer["rows"] if row["problem"] is None}
-    names = [name for name in plan.weighed if name in rows]
-    if names:
-        measure.say(f"{case.title}: memory of {', '.join(names)}")
-    peaks = weigh([(case, name) for name in names], plan.threads, plan.process_s)
-    for name, peak in zip(names, peaks, strict=True):
-        rows[name]["peak_mb"] = peak
-    return {**base, "nodes": graph.num_nodes, "edges": graph.num_edges, **answer}
+from pictures import draw
+from session import Progress, Session, measured, pages
+from tables import SECTIONS, bars_table, case_text, unmeasured
 
 
-def weigh(wanted: Iterable[tuple[Case, str]], threads: int, process_s: float) -> list[float | None]:
-    """The peak memory in MB of contenders on cases, each in a process of its own."""
-
-    def peak(each: tuple[Case, str]) -> float | None:
-        request = {"case": asdict(each[0]), "threads": threads, "memory": each[1]}
-        return measure.in_process(request, plain_pages(), process_s)
-
-    with ThreadPoolExecutor(WEIGHED_AT_ONCE) as pool:
-        return list(pool.map(peak, wanted))
-
-
-def plain_pages() -> dict[str, str]:
-    """The environment without torch's huge pages."""
-    return {**os.environ, "THP_MEM_ALLOC_ENABLE": "0"}
-
-
-def huge_pages() -> dict[str, str]:
-    """The environment with torch's huge pages."""
-    return {**os.environ, "THP_MEM_ALLOC_ENABLE": "1"}
-
-
-def measure_cases(record: dict, options: argparse.Namespace) -> bool:
-    """Puts every case that was asked for into the record; returns whether an output differed."""
-    whole, cases, differing = plan_of(options), cases_of(options), False
-    with tempfile.TemporaryDirectory() as folder:
-        references = ReferenceFiles(Path(folder), cases)
-        for case in cases:
-            entry = run_case(case, plan_for(case, options, whole), references)
-            record["cases"] = add(record.get("cases", []), entry)
-            save(record, options.output)
-            print(f"\n{case_text(entry)}", flush=True)
-            differing |= any("differs" in (row["problem"] or "") for row in entry["rows"])
+def measure_cases(record: dict, options: argparse.Namespace) -> None:
+    """Puts every case that was asked for into the record, and what threads bring."""
+    whole = plan_of(options)
+    plans = {case: plan_for(case, options, whole) for case in cases_of(options)}
+    done = measure_plans(record, "cases", plans, options)
     base = Case("gat", "inference", BASE_GRAPH, BASE_FEATURES)
-    if base in cases and options.threads == 2 and OURS in whole.contenders:
-        request = {"case": asdict(base), "threads": 2, "by_threads": [1, 2], "rounds": whole.rounds}
-        record["threads"] = measure.in_process(request, plain_pages(), whole.process_s)
-    return differing
+    if base in done and options.threads == 2 and OURS in whole.contenders:
+        with Session({}, [OURS]) as session:
+            record["threads"] = session.by_threads(base, whole)
 
 
 def measure_ablations(record: dict, options: argparse.Namespace) -> None:
     """Puts what each optional pass of the compiler brings into the record."""
-    rounds = options.rounds or ABLATION_ROUNDS
-    plan = replace(plan_of(options), contenders=[OURS, *ABLATIONS], weighed=[], thp=False)
-    plan, cases = replace(plan, rounds=rounds, limit_s=ABLATION_LIMIT_S), base_cases(options)
-    with tempfile.TemporaryDirectory() as folder:
-        references = ReferenceFiles(Path(folder), cases)
-        for case in cases:
-            entry = run_case(case, plan, references)
-            record["ablations"] = add(record.get("ablations", []), entry)
+    plans = dict.fromkeys(base_cases(options), ablations_plan(options))
+    measure_plans(record, "ablations", plans, options)
+
+
+def measure_plans(
+    record: dict, kind: str, plans: Mapping[Case, Plan], options: argparse.Namespace
+) -> list[Case]:
+    """Puts cases into a list of the record; returns those that were measured now."""
+    known = record.get(kind, []) if options.resume else []
+    todo = {case: plan for case, plan in plans.items() if not measured(known, case, plan)}
+    if len(todo) < len(plans):
+        say(f"{len(plans) - len(todo)} of {len(plans)} cases are in the record")
+    progress, done = Progress(todo), []
+    with Session(todo) as session:
+        for case, plan in todo.items():
+            if time_is_up(options):
+                break
+            entry = session.case(case, plan)
+            record[kind] = add(record.get(kind, []), entry)
             save(record, options.output)
-    print(f"\n{ablations_table(record['ablations'])}", flush=True)
+            print(f"\n{case_text(entry)}\n", flush=True)
+            done.append(case)
+            say(progress.done(case))
+    return done
 
 
-def measure_growth(record: dict, options: argparse.Namespace) -> None:
-    """Puts the memory on graphs with more edges and with more nodes into the record."""
+def measure_growth(options: argparse.Namespace) -> list[dict]:
+    """The memory on graphs with more edges and with more nodes."""
     cases = [
         replace(case, graph=graph)
         for case in base_cases(options)
         for graph in (BASE_GRAPH, "more-edges", "more-nodes")
     ]
-    measure.say("memory on larger graphs")
-    peaks = weigh([(case, OURS) for case in cases], options.threads, 600)
-    record["growth"] = [
+    with Session({}, [OURS]) as session:
+        peaks = session.peaks([(case, OURS) for case in cases], options.threads)
+    return [
         {
             "case": asdict(case),
             "nodes": graph_of(case.graph).num_nodes,
@@ -143,14 +94,51 @@ def measure_growth(record: dict, options: argparse.Namespace) -> None:
         }
         for case, peak in zip(cases, peaks, strict=True)
     ]
-    print(f"\n{growth_table(record['growth'])}", flush=True)
 
 
-def measured_by(script: str, threads: int) -> list[dict]:
+def measured_by(script: str) -> Callable[[argparse.Namespace], list[dict]]:
     """What a script of this folder measures in a process of its own."""
-    command = [sys.executable, Path(__file__).with_name(script), str(threads)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=plain_pages(), check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def measure(options: argparse.Namespace) -> list[dict]:
+        command = [sys.executable, Path(__file__).with_name(script), str(options.threads)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=pages("0"), check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return measure
+
+
+# What measures a part that is no list of compared cases.
+MEASURES: dict[str, Callable[[argparse.Namespace], object]] = {
+    "startup": lambda options: startup.probes(),
+    "scaling": measured_by("scaling.py"),
+    "growth": measure_growth,
+    "schedules": measured_by("schedules.py"),
+}
+
+
+def measure_part(record: dict, part: str, options: argparse.Namespace) -> None:
+    """Puts a part into the record, unless it is there already or the time is up."""
+    if part == "cases":
+        measure_cases(record, options)
+    elif part == "ablations":
+        measure_ablations(record, options)
+    elif options.resume and record.get("code", {}).get(part) == machine.code_version():
+        say(f"{part}: in the record")
+    elif not time_is_up(options):
+        say(f"{part}: {PARTS[part]}")
+        record[part] = MEASURES[part](options)
+        record.setdefault("code", {})[part] = machine.code_version()
+    if part in SECTIONS and record.get(part):
+        print(f"\n{SECTIONS[part].table(record[part])}", flush=True)
+    save(record, options.output)
+
+
+def time_is_up(options: argparse.Namespace) -> bool:
+    """Whether nothing new begins; says so."""
+    late = options.minutes is not None and time.monotonic() > BEGIN + 60 * options.minutes
+    if late:
+        say(f"{options.minutes:g} minutes are over; --resume measures the rest")
+    return late
 
 
 def add(entries: list[dict], entry: Mapping) -> list[dict]:
@@ -164,43 +152,42 @@ def save(record: Mapping, output: Path) -> None:
     output.write_text(json.dumps(record, indent=1))
 
 
+def differing(record: Mapping) -> list[str]:
+    """The cases and contenders whose outputs or gradients differ from the reference."""
+    return [
+        f"{Case(**entry['case']).title}: {row['contender']} {row['problem']}"
+        for entry in record.get("cases", [])
+        for row in entry["rows"]
+        if "differs" in (row["problem"] or "")
+    ]
+
+
 def main() -> int:
-    """Measures, prints, writes; the exit status is 1 when an output differed."""
+    """Measures, prints, writes; the exit status is 1 when an output differs."""
     options = parse()
     output = options.output
     if options.write_docs:
         print(f"written: {docs.write(json.loads(output.read_text()))}")
         return 0
     torch.set_num_threads(options.threads)
-    record = json.loads(output.read_text()) if options.add and output.exists() else {}
+    keep = (options.add or options.resume) and output.exists()
+    record = json.loads(output.read_text()) if keep else {}
     record["machine"] = machine.facts()
     print(", ".join(f"{key}: {value}" for key, value in record["machine"].items()), flush=True)
-    parts, differing = parts_of(options), False
-    if "cases" in parts:
-        differing = measure_cases(record, options)
-    if "startup" in parts:
-        measure.say("small graphs and first calls")
-        record["startup"] = startup.probes()
-    if "scaling" in parts:
-        measure.say("sum over neighbours")
-        record["scaling"] = measured_by("scaling.py", options.threads)
-        print(f"\n{scaling_table(record['scaling'])}", flush=True)
-    if "growth" in parts:
-        measure_growth(record, options)
-    if "schedules" in parts:
-        measure.say("schedules")
-        record["schedules"] = measured_by("schedules.py", options.threads)
-        print(f"\n{schedules_table(record['schedules'])}", flush=True)
-    if "ablations" in parts:
-        measure_ablations(record, options)
-    save(record, output)
+    parts = parts_of(options)
+    for part in parts:
+        measure_part(record, part, options)
     pictures = draw(record, output.parent)
     print(f"\n{bars_table(verdicts(record))}\n")
-    if len(parts) > 1 or options.add:
+    if len(parts) > 1 or keep:
         print(f"{unmeasured(verdicts(record))}\n")
+    for line in (wrong := differing(record)):
+        print(line)
     print("written:", output, *pictures)
-    return 1 if differing else 0
+    return 1 if wrong else 0
 
+
+BEGIN = time.monotonic()
 
 if __name__ == "__main__":
     sys.exit(main())

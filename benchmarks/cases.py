@@ -11,6 +11,8 @@ MODES = ("inference", "training")
 BASE_GRAPH, BASE_FEATURES = "power-law", 64
 OTHER_GRAPHS = ("uniform", "citation", "molecules")
 OTHER_FEATURES = (16, 100, 128, 256)
+# Of measuring a feature on a large graph, beside measuring a whole small one.
+EFFORT, EFFORT_TRAINING = 0.03, 0.1
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,14 @@ class Case:
     def title(self) -> str:
         """What it is, in one line."""
         return f"{self.layer} {self.mode}, {self.graph}, {self.features} features"
+
+    @property
+    def effort(self) -> float:
+        """About how long it is measured, in units of a small graph."""
+        small = self.graph not in (BASE_GRAPH, "uniform")
+        return (
+            1.0 if small else 1.0 + (EFFORT_TRAINING if self.training else EFFORT) * self.features
+        )
 
     @property
     def training(self) -> bool:

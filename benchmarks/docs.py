@@ -8,15 +8,7 @@ from pathlib import Path
 from bars import verdicts
 from cases import MODES
 from pictures import draw
-from tables import (
-    ablations_table,
-    bars_table,
-    case_text,
-    growth_table,
-    scaling_table,
-    schedules_table,
-    unmeasured,
-)
+from tables import SECTIONS, bars_table, case_text, unmeasured
 
 FOLDER = Path(__file__).parents[1] / "docs"
 INTRODUCTION = """# Performance
@@ -34,13 +26,9 @@ The least time of a case is its roofline: `benchmarks/roofline.py` says what it 
 least" how many times longer a row takes. The gathers in it are measured, not derived, so a kernel
 whose reads the caches serve better may take less.
 
-To measure again: `./dev bench` measures everything, for hours; `./dev bench --quick` what most bars
-speak of, in six minutes. In pieces: `./dev bench --add --layers gat --modes training ...`,
-`./dev bench --add --startup --scaling --growth --schedules --ablations`. Then
-`./dev bench --write-docs`."""
-
-ABLATIONS_NOTE = """Each optional pass of the compiler left out in turn: how many times longer the
-layer then takes. 1.00x: it does nothing there. ARCHITECTURE.md says what each pass does."""
+To measure again: `./dev bench` measures everything, in about an hour, or in pieces with
+`./dev bench --resume --minutes 20`; `./dev bench --quick` what most bars speak of, in five minutes.
+Then `./dev bench --write-docs`."""
 
 
 def write(record: Mapping, folder: Path = FOLDER) -> Path:
@@ -51,17 +39,13 @@ def write(record: Mapping, folder: Path = FOLDER) -> Path:
     sections.append(f"## Bars\n\n{bars_table(verdicts(record))}")
     if missing := unmeasured(verdicts(record)):
         sections.append(f"```text\n{missing}\n```")
-    if record.get("scaling"):
-        sections.append(f"## Sum over neighbours\n\n{scaling_table(record['scaling'])}")
-    if record.get("growth"):
-        sections.append(f"## Memory on larger graphs\n\n{growth_table(record['growth'])}")
-    if record.get("ablations"):
-        sections.append(f"## What each pass brings\n\n{ABLATIONS_NOTE}")
-        sections.append(ablations_table(record["ablations"]))
-    if record.get("schedules"):
-        sections.append(f"## Schedules\n\n{schedules_table(record['schedules'])}")
+    for part, section in SECTIONS.items():
+        if record.get(part):
+            sections.append(f"## {section.title}")
+            sections += [section.note] if section.note else []
+            sections.append(section.table(record[part]))
     for mode in MODES:
-        entries = [entry for entry in record["cases"] if entry["case"]["mode"] == mode]
+        entries = [entry for entry in record.get("cases", []) if entry["case"]["mode"] == mode]
         if entries:
             sections.append(f"## {mode.capitalize()}")
             sections += [f"### {case_text(entry)}" for entry in entries]

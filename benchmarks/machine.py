@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -10,6 +12,8 @@ from datetime import date
 from pathlib import Path
 
 import torch
+
+import gossamer
 
 PACKAGES = ("gossamer", "torch", "dgl", "torch_geometric", "numpy")
 VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl")
@@ -45,6 +49,19 @@ def version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+@functools.cache
+def code_version() -> str:
+    """A digest of Gossamer's files, of the benchmark's and of the versions of packages: what was
+    measured with another one is measured again.
+    """
+    digest = hashlib.sha256(repr({name: version(name) for name in PACKAGES}).encode())
+    ours, own = Path(gossamer.__file__).parent, Path(__file__).parent
+    for folder, pattern in ((ours, "*.py"), (ours / "lib", "*.so"), (own, "*.py"), (own, "*.cpp")):
+        for path in sorted(folder.rglob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def triad_bandwidth(elements: int = 20_000_000) -> float:

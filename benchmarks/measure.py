@@ -1,24 +1,20 @@
 """Measures one case in this process: all contenders in turn, or the memory or threads of one.
 
-Run by `bench.py`, in a process for each case, so that nothing is left over from other cases and
-the environment (huge pages) can differ.
+Run by `processes.py`, in a process for each request, so that nothing is left over from other cases
+and the environment (huge pages) can differ.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import gc
-import json
-import subprocess
 import sys
-import time
 import traceback
-import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -30,13 +26,33 @@ from memory import peak_memory
 from references import Output, errors_of, keep, load
 from roofline import least_ms
 
-# A call that takes longer is made once: its time is that of the call that was compared. Of a case
-# that is measured quickly, and of others.
-QUICK_SLOW_S, SLOW_S = 3.0, 8.0
-# What compiles nothing and takes longer was warmed up by that call.
+# What compiles nothing and takes longer was warmed up by the call that was compared.
 WARM_S = 1.0
 # Who takes less time is called so many times in its turn.
 SHORT_S, CALLS_PER_TURN = 0.2, 3
+# Turns of each contender at least.
+LEAST_TURNS = 3
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a case is measured.
+
+    Attributes:
+        rounds: turns of a contender at most.
+        budget_s: it has no more turns than fit into this, but `LEAST_TURNS` in any case.
+        slow_s: a call that takes longer is made once: the one that was compared, or what follows
+            it where that compiled.
+    """
+
+    rounds: int
+    budget_s: float
+    slow_s: float
+
+    def turns(self, seconds: float) -> int:
+        """The turns of a contender with calls of so many seconds."""
+        calls = CALLS_PER_TURN if seconds <= SHORT_S else 1
+        return min(self.rounds, max(LEAST_TURNS, int(self.budget_s / (calls * seconds))))
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,7 @@ def prepare(
     name: str,
     expected: Output,
     bounds: Mapping[str, float],
-    slow_s: float = SLOW_S,
+    slow_s: float = float("inf"),
 ):
     """The first call of a contender, compared: its row so far and, unless it is out, its step."""
     work = workload(case.layer, graph_of(case.graph), case.features, case.training)
@@ -101,48 +117,46 @@ def prepare(
 
 
 def take_turns(
-    steps: Mapping[str, Callable[[], object]],
-    rounds: int,
-    limit_s: float,
-    warm: Container[str] = (),
+    steps: Mapping[str, Callable[[], object]], pace: Pace, warm: Mapping[str, float] | None = None
 ) -> dict[str, list[float]]:
-    """Milliseconds of each call: all take turns, `rounds` times but no new round after `limit_s`,
-    after one call of each that is not `warm`. Each round starts with another one, so that none
-    always runs in what the same other has left in caches and heap, and short calls are made several
-    times.
+    """Milliseconds of each call: all take turns, after one call of each that is not `warm`, which
+    holds seconds of a call by name. Each round starts with another one, so that none always runs
+    in what the same other has left in caches and heap; short calls are made several times in a
+    turn, and who has fewer turns has them evenly in all rounds.
     """
-    times: dict[str, list[float]] = {name: [] for name in steps}
+    seconds = dict(warm or {})
     # What is there stays: collections between calls need not look at it.
     gc.collect()
     gc.freeze()
-    end = time.perf_counter() + limit_s
-    for turn in range(rounds + 1):
-        if turn > 1 and time.perf_counter() > end:
-            break
-        names = list(steps)
-        first = turn % len(names) if names else 0
+    for name in steps.keys() - seconds.keys():
+        for _ in range(CALLS_PER_TURN):
+            seconds[name] = call_seconds(steps[name])
+            if seconds[name] > SHORT_S:
+                break
+    times = {name: [1e3 * s] if s > pace.slow_s else [] for name, s in seconds.items()}
+    names = [name for name in steps if not times[name]]
+    turns = {name: pace.turns(seconds[name]) for name in names}
+    rounds = max(turns.values(), default=0)
+    for turn in range(rounds):
+        first = turn % len(names)
         for name in names[first:] + names[:first]:
-            if not turn and name in warm:
-                continue
-            for _ in range(CALLS_PER_TURN):
-                gc.collect()
-                seconds = timed(steps[name])[1]
-                if turn:
-                    times[name].append(1e3 * seconds)
-                if seconds > SHORT_S:
+            # How many turns of it come before this round, and before the next.
+            before, after = (t * turns[name] // rounds for t in (turn, turn + 1))
+            for _ in range(CALLS_PER_TURN if after > before else 0):
+                times[name].append(1e3 * call_seconds(steps[name]))
+                if times[name][-1] > 1e3 * SHORT_S:
                     break
     gc.unfreeze()
-    return times
+    return {name: times[name] for name in steps}
 
 
-def measure(
-    case: Case,
-    names: Sequence[str],
-    kept: Path,
-    rounds: int,
-    limit_s: float,
-    slow_s: float,
-) -> dict[str, object]:
+def call_seconds(step: Callable[[], object]) -> float:
+    """The seconds of a call that no garbage of others is collected in."""
+    gc.collect()
+    return timed(step)[1]
+
+
+def measure(case: Case, names: Sequence[str], kept: Path, pace: Pace) -> dict[str, object]:
     """All contenders on one case, compared with the references in the file `kept`, then timed; with
     the machine's bound, the better of before and after.
     """
@@ -151,21 +165,26 @@ def measure(
     rows, steps = {}, {}
     for name in names:
         say(f"{case.title}: comparing {name}")
-        rows[name], step = prepare(case, name, expected, bounds, slow_s)
+        rows[name], step = prepare(case, name, expected, bounds, pace.slow_s)
         if step is not None:
             steps[name] = step
     del expected
     say(f"{case.title}: timing")
-    warm = {n for n in steps if rows[n].first_ms > 1e3 * WARM_S and not contender(n).compiles}
-    for name, found in take_turns(steps, rounds, limit_s, warm).items():
-        rows[name] = replace(rows[name], median_ms=median(found), all_ms=tuple(found))
+    warm = {
+        n: rows[n].first_ms / 1e3
+        for n in steps
+        if rows[n].first_ms > 1e3 * WARM_S and not contender(n).compiles
+    }
+    for name, found in take_turns(steps, pace, warm).items():
+        once = len(found) == 1
+        rows[name] = replace(rows[name], median_ms=median(found), all_ms=tuple(found), once=once)
     del steps
     least.append(least_ms(case, graph_of(case.graph)))
     bound = None if None in least else min(least)
     return {"rows": [asdict(row) for row in rows.values()], "bound_ms": bound}
 
 
-def by_threads(case: Case, counts: Sequence[int], rounds: int) -> dict[str, float]:
+def by_threads(case: Case, counts: Sequence[int], pace: Pace) -> dict[str, float]:
     """Milliseconds of Gossamer by number of threads, in turn; all give the same bits."""
     work = workload(case.layer, graph_of(case.graph), case.features, case.training)
     step = stepper(contender(OURS).builders()[case.layer](work), work)
@@ -178,7 +197,7 @@ def by_threads(case: Case, counts: Sequence[int], rounds: int) -> dict[str, floa
     step()  # the second call may be another program
     first, *others = (with_threads(count) for count in counts)
     assert all(torch.equal(*pair) for other in others for pair in zip(first, other, strict=True))
-    return {name: median(times) for name, times in take_turns(steps, rounds, 60.0).items()}
+    return {name: median(times) for name, times in take_turns(steps, pace).items()}
 
 
 def say(text: str) -> None:
@@ -186,38 +205,15 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# --- processes -----------------------------------------------------------------------------------
-
-
-def in_process(request: Mapping[str, object], env: Mapping[str, str], limit_s: float):
-    """What `main` answers to a request in a process of its own; None when it fails or is slow."""
-    command = [sys.executable, __file__, json.dumps(request)]
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, env=env, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return None
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
-
-
-def main() -> None:
-    """Answers one request, given as JSON, with JSON on the last line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("request", type=json.loads)
-    request = parser.parse_args().request
-    warnings.simplefilter("ignore")
+def answer(request: Mapping[str, Any]) -> object:
+    """What a request asks for, made of what JSON knows."""
     torch.set_num_threads(request["threads"])
     case = Case(**request["case"])
     if "keep" in request:
-        found = keep(case, Path(request["keep"]))
-    elif "memory" in request:
-        found = peak_memory(case, request["memory"])
-    elif "by_threads" in request:
-        found = by_threads(case, request["by_threads"], request["rounds"])
-    else:
-        how = (request[key] for key in ("rounds", "limit_s", "slow_s"))
-        found = measure(case, request["contenders"], Path(request["references"]), *how)
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+        return keep(case, Path(request["keep"]))
+    if "memory" in request:
+        return peak_memory(case, request["memory"])
+    pace = Pace(**request["pace"])
+    if "by_threads" in request:
+        return by_threads(case, request["by_threads"], pace)
+    return measure(case, request["contenders"], Path(request["references"]), pace)

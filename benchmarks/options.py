@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-import measure
 from bars import SPEED
 from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, product, star
-from contenders import CONTENDERS, OURS
+from contenders import ABLATIONS, CONTENDERS, OURS
 from graphs import GRAPHS
 from layers import HEADS, LAYERS
+from measure import Pace
 
 # What can be measured beside cases, each by a flag of its name.
 PARTS = {
@@ -25,26 +26,30 @@ PARTS = {
     "ablations": "each pass of the compiler left out in turn",
 }
 QUICK_CONTENDERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic", OURS)
+QUICK, FULL = Pace(5, budget_s=1.5, slow_s=3.0), Pace(11, budget_s=4.0, slow_s=5.0)
+ABLATIONS_PACE = Pace(4, budget_s=2.0, slow_s=5.0)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How cases are measured.
+    """How a case is measured.
 
     Attributes:
-        contenders: names. weighed: those whose memory is measured. thp: also with huge pages.
-        rounds: at most; no new round of a case after `limit_s`. slow_s: longer calls are made once.
-        process_s: a process that takes longer is given up.
+        contenders: names. weighed: those whose memory is measured.
+        thp: also with huge pages. slow_too: also those there whose calls are so slow that they are
+            made once.
     """
 
     contenders: list[str]
     weighed: list[str]
     thp: bool
-    rounds: int
-    limit_s: float
     threads: int
-    slow_s: float = measure.SLOW_S
-    process_s: float = 3600
+    pace: Pace
+    slow_too: bool = True
+
+    def on_huge_pages(self, rows: Mapping[str, Mapping]) -> list[str]:
+        """The contenders to measure once more, of those that were measured without."""
+        return [name for name in rows if self.thp and (self.slow_too or not rows[name]["once"])]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -52,7 +57,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev bench",
         description="Measures Gossamer beside its peers. Without options everything, which takes "
-        "hours; flags of parts choose these only.",
+        "an hour; flags of parts choose these only.",
     )
     parser.add_argument("--quick", action="store_true", help="what bars speak of, few rounds")
     parser.add_argument("--layers", nargs="+", choices=LAYERS)
@@ -72,6 +77,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--add", action="store_true", help="keep what the output file holds")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep it, and skip what it holds from the same code and options",
+    )
+    parser.add_argument("--minutes", type=float, help="begin nothing new after so long")
     parser.add_argument("--output", type=Path, default=Path("bench-output/bench.json"))
     options = parser.parse_args(arguments)
     if any(size % HEADS for size in options.features or []):
@@ -120,30 +131,38 @@ def plan_of(options: argparse.Namespace) -> Plan:
     for name in wanted:
         if name not in names:
             print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
-    rounds, limit_s = (3, 12.0) if options.quick else (11, 60.0)
+    pace = QUICK if options.quick else FULL
     return Plan(
         contenders=names,
         weighed=names if options.weigh is None else options.weigh,
         thp=not options.quick if options.thp is None else options.thp,
-        rounds=options.rounds or rounds,
-        limit_s=limit_s,
         threads=options.threads,
-        slow_s=measure.QUICK_SLOW_S if options.quick else measure.SLOW_S,
+        pace=replace(pace, rounds=options.rounds or pace.rounds),
     )
 
 
 def plan_for(case: Case, options: argparse.Namespace, plan: Plan) -> Plan:
-    """The plan for one case: a quick run leaves out what no bar speaks of, and a training step of
-    DGL's UDFs on a whole graph, which takes half a minute.
+    """The plan for one case: what bars speak of with `--quick`, else less of what is slow and not
+    the base case. What the command line chooses stays.
     """
-    if not options.quick:
-        return plan
-    kept, weighed = plan.contenders, plan.weighed
-    if options.contenders is None and (case.layer, case.mode) in SPEED:
+    kept, weighed, base = plan.contenders, plan.weighed, case.features == BASE_FEATURES
+    base &= case.graph in (BASE_GRAPH, "sampled")
+    # On nodes of many degrees a training step of DGL's UDFs takes half a minute.
+    slow = {"dgl-udf"} if case.training and case.graph == BASE_GRAPH else set()
+    named, compared = set(kept), (OURS, "dgl")
+    if options.quick and (case.layer, case.mode) in SPEED:
         named = {OURS, *(name for group in SPEED[case.layer, case.mode] for name in group)}
-        slow = {"dgl-udf"} if case.training else set()
-        kept = [name for name in kept if name in named - slow]
-    if options.weigh is None:
-        compared = (OURS, "dgl") if case.training else (OURS,)
+    if options.quick and not case.training:
+        compared = (OURS,)
+    if options.contenders is None:
+        left_out = slow if options.quick or not base else set()
+        kept = [name for name in kept if name in named - left_out]
+    if options.weigh is None and (options.quick or not base):
         weighed = [name for name in kept if name in compared]
-    return replace(plan, contenders=kept, weighed=weighed)
+    return replace(plan, contenders=kept, weighed=weighed, slow_too=base)
+
+
+def ablations_plan(options: argparse.Namespace) -> Plan:
+    """How the cases with passes left out are measured."""
+    pace = replace(ABLATIONS_PACE, rounds=options.rounds or ABLATIONS_PACE.rounds)
+    return Plan([OURS, *ABLATIONS], [], False, options.threads, pace)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bars import Verdict
 from cases import Case
@@ -82,6 +83,15 @@ def unmeasured(found: Sequence[Verdict]) -> str:
     return "\n".join(f"not measured: {v.about}, {v.wanted}" for v in found if v.met is None)
 
 
+@dataclass(frozen=True)
+class Section:
+    """What a part of the record is shown as: a headline and a table, with a note before it."""
+
+    title: str
+    table: Callable[[Sequence[Mapping]], str]
+    note: str = ""
+
+
 def schedules_table(rows: Sequence[Mapping]) -> str:
     """The cost model's choice beside the best other one forced for all kernels, with the 95 %
     interval of that ratio, and beside the worst.
@@ -135,3 +145,15 @@ def ablations_row(entry: Mapping) -> list[str]:
     own = times[OURS]
     ratios = ("-" if times[n] is None else f"{times[n] / own:.2f}x" for n in ABLATIONS)
     return [f"{case.layer} {case.mode}", number(own), *ratios]
+
+
+ABLATIONS_NOTE = """Each optional pass of the compiler left out in turn: how many times longer the
+layer then takes. 1.00x: it does nothing there. ARCHITECTURE.md says what each pass does."""
+
+# The parts of a record that have a table, in the order of the page.
+SECTIONS = {
+    "scaling": Section("Sum over neighbours", scaling_table),
+    "growth": Section("Memory on larger graphs", growth_table),
+    "ablations": Section("What each pass brings", ablations_table, ABLATIONS_NOTE),
+    "schedules": Section("Schedules", schedules_table),
+}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch._dynamo
+import torch._inductor.compile_fx  # with the module, not in a first call
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import bars
 import docs
+import measure
 import options
 import schedules
+import session
 import tables
-from cases import Case, star
+from cases import Case, product, star
 from contenders import ABLATIONS, CONTENDERS
 from graphs import GRAPHS
 from layers import LAYERS, workload
-from measure import Row, by_threads, prepare, take_turns
+from measure import Pace, Row, by_threads, prepare
 from references import ReferenceFiles, allowed, errors_of, keep, load, references, relative_error
 
 COMPARED = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "torch-csr", "gossamer-dgl", "gossamer")
@@ -181,17 +184,32 @@ def test_ablations_show_how_many_times_longer_it_takes():
     assert line.count(" - ") == 1
 
 
-def test_short_calls_are_made_several_times_in_their_turn():
-    calls = {"short": 0, "warm": 0}
+def counting_steps(seconds, monkeypatch):
+    """Steps that note that they were called, each in the time that `seconds` says."""
+    calls = []
+    monkeypatch.setattr(measure, "call_seconds", lambda step: seconds[step()])
+    return calls, {name: lambda name=name: calls.append(name) or name for name in seconds}
 
-    def step(name):
-        calls[name] += 1
-        return []
 
-    steps = {name: lambda name=name: step(name) for name in calls}
-    found = take_turns(steps, rounds=2, limit_s=60, warm={"warm"})
-    assert {name: len(times) for name, times in found.items()} == {"short": 6, "warm": 6}
-    assert calls == {"short": 9, "warm": 6}
+def test_short_calls_are_made_several_times_in_their_turn(monkeypatch):
+    calls, steps = counting_steps({"short": 1e-3, "warm": 1e-3}, monkeypatch)
+    found = measure.take_turns(steps, Pace(2, budget_s=60, slow_s=60), warm={"warm": 1e-3})
+    assert found == {"short": [1.0] * 6, "warm": [1.0] * 6}
+    assert (calls.count("short"), calls.count("warm")) == (9, 6)
+
+
+def test_who_takes_long_has_fewer_turns_and_in_all_rounds(monkeypatch):
+    calls, steps = counting_steps({"fast": 0.3, "slow": 2.0, "very slow": 9.0}, monkeypatch)
+    found = measure.take_turns(steps, Pace(6, budget_s=4, slow_s=5))
+    assert {name: len(times) for name, times in found.items()} == {
+        "fast": 6,
+        "slow": measure.LEAST_TURNS,
+        "very slow": 1,
+    }
+    # After one call of each, in every second round; each round begins with another one.
+    in_turn = "".join(name[0] for name in calls[3:])
+    assert calls.count("very slow") == 1
+    assert sorted(len(part) for part in in_turn.split("s")) == [1, 1, 2, 2]
 
 
 def test_quick_runs_hold_what_bars_speak_of():
@@ -199,7 +217,8 @@ def test_quick_runs_hold_what_bars_speak_of():
     plan = replace(options.plan_of(quick), contenders=list(CONTENDERS))
 
     def kept(layer, mode):
-        return options.plan_for(tiny(layer, mode), quick, plan)
+        (case,) = product([layer], [mode], ["power-law"], [64])
+        return options.plan_for(case, quick, plan)
 
     training = kept("gat", "training")
     peers = ["dgl", "pyg", "pyg-edge-index", "pyg-dynamic", "pyg-static"]
@@ -238,7 +257,7 @@ def test_both_modes_of_a_case_share_a_reference(tmp_path):
 
 def test_threads_give_the_same_bits_and_times_of_each():
     before = torch.get_num_threads()
-    times = by_threads(tiny("gat", "inference"), [1, 2], rounds=1)
+    times = by_threads(tiny("gat", "inference"), [1, 2], Pace(1, budget_s=1, slow_s=9))
     torch.set_num_threads(before)
     assert set(times) == {"1", "2"}
 
@@ -323,3 +342,53 @@ def test_the_interval_of_a_median_is_narrower_with_more_rounds():
     assert many[0] == pytest.approx(1.5, abs=0.01)
     assert many[2] - many[1] == pytest.approx(2 / 900**0.5, rel=0.1)
     assert schedules.median_and_interval([1.5]) == (1.5, 1.5, 1.5)
+
+
+def test_other_cases_leave_out_what_is_slow_and_weigh_less():
+    everything = options.parse([])
+    plan = replace(options.plan_of(everything), contenders=list(CONTENDERS))
+    plan = replace(plan, weighed=list(CONTENDERS))
+    base, wide = (Case("gat", "training", "power-law", size) for size in (64, 256))
+    assert options.plan_for(base, everything, plan) == plan
+    found = options.plan_for(wide, everything, plan)
+    assert set(plan.contenders) - set(found.contenders) == {"dgl-udf"}
+    assert found.weighed == ["dgl", "gossamer"]
+    rows = {"pyg": {"once": True}, "gossamer": {"once": False}}
+    assert plan.on_huge_pages(rows) == ["pyg", "gossamer"]
+    assert found.on_huge_pages(rows) == ["gossamer"]
+    chosen = options.parse(["--contenders", "dgl-udf", "--weigh", "dgl-udf"])
+    plan = options.plan_of(chosen)
+    assert options.plan_for(wide, chosen, plan).contenders == plan.contenders
+
+
+def test_a_case_is_measured_in_forks_and_not_again(tmp_path):
+    """Through the processes: references, comparison, times, huge pages and memory."""
+    case = tiny("gcn", "training")
+    pace = Pace(1, budget_s=0.1, slow_s=9)
+    plan = options.Plan(["torch-csr", "gossamer"], ["gossamer"], True, 2, pace)
+    with session.Session({case: plan}) as processes:
+        found = processes.case(case, plan)
+        assert processes.plain.ask({"threads": 2, "case": {}}, 60) is None
+    rows = {row["contender"]: row for row in found["rows"]}
+    assert all(row["problem"] is None and row["thp_ms"] for row in rows.values())
+    assert rows["gossamer"]["peak_mb"] is not None
+    assert rows["torch-csr"]["peak_mb"] is None
+    assert json.loads(json.dumps(found)) == found
+    assert session.measured([found], case, plan)
+    assert not session.measured([found], case, replace(plan, thp=False))
+    assert not session.measured([{**found, "how": {}}], case, plan)
+
+
+def test_progress_says_how_long_the_rest_takes(monkeypatch):
+    cases = [Case("gcn", "training", graph, 64) for graph in ("citation", "molecules", "uniform")]
+    progress = session.Progress(cases)
+    monkeypatch.setattr(session.Progress, "seconds", 60.0)
+    assert progress.done(cases[0]).startswith("1 of 3 cases in 60 s, the rest takes about 8 min")
+
+
+def test_a_page_of_a_part_alone(tmp_path):
+    row = {"graph": "uniform", "edges": 10**6, "features": 64}
+    row |= {"asked_edges": 10**6, "ms": 3.0, "bound_ms": 2.0, "gather_ms": 1.0}
+    page = docs.write({"machine": {"cores": 2}, "scaling": [row]}, tmp_path).read_text()
+    assert "## Sum over neighbours" in page
+    assert "## Schedules" not in page

@@ -72,6 +72,13 @@ def power_law(num_nodes: int, num_edges: int) -> EdgeList:
     return with_self_loops(sources[ends(2.0)], destinations[ends(1.6)], num_nodes)
 
 
+def hub(num_nodes: int, num_edges: int) -> EdgeList:
+    """A power-law graph in which every other edge goes into the most popular node instead."""
+    graph = power_law(num_nodes, num_edges)
+    graph.dst[:num_edges:2] = graph.dst.bincount().argmax()
+    return graph
+
+
 def uniform(num_nodes: int, num_edges: int) -> EdgeList:
     """Edges between nodes drawn uniformly, then the self loops."""
     generator = torch.Generator().manual_seed(1)
@@ -145,6 +152,7 @@ GRAPHS: dict[str, Callable[[], EdgeList | MiniBatches]] = {
     "power-law": lambda: power_law(*ARXIV),
     "more-edges": lambda: power_law(ARXIV[0], 2 * ARXIV[1]),
     "more-nodes": lambda: power_law(2 * ARXIV[0], ARXIV[1]),
+    "hub": lambda: hub(*ARXIV),
     "uniform": lambda: uniform(*ARXIV),
     # As many nodes and edges as Cora.
     "citation": lambda: power_law(2_708, 10_556),

@@ -43,12 +43,13 @@ FORCED: dict[str, Callable[[], AbstractContextManager]] = {
     },
     "results in the caches": partial(native.forced_schedule, stream=False),
     "results past them": partial(native.forced_schedule, stream=True),
-    "whole rows": partial(native.forced_schedule, piece_edges=2**40),
+    "whole rows": partial(native.forced_schedule, piece_edges=native.WHOLE_ROWS),
     **{f"variant {number}": partial(native.forced_variant, number) for number in range(2)},
 }
 CASES = [
     *(Case(layer, "inference", "power-law", 64) for layer in ("gcn", "gat", "gatv2", "edgeconv")),
     *(Case("gcn", "inference", "power-law", size) for size in (16, 100, 256)),
+    *(Case(layer, "inference", "hub", 64) for layer in ("gcn", "gat")),
     Case("gat", "inference", "uniform", 64),
     Case("gcn", "inference", "uniform", 128),
     Case("gcn", "inference", "citation", 64),

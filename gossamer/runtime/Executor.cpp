@@ -367,12 +367,21 @@ bool Executor::readsInput(size_t index) const {
 }
 
 size_t Executor::variantOn(std::span<const GraphArrays> graphs) const {
-  return variantFor(source, graphs);
+  return wayOn(graphs).variant;
 }
 
-const Executor &Executor::chosen(std::span<const GraphArrays> graphs) const {
-  size_t number = variantOn(graphs);
+const Executor &Executor::variant(size_t number) const {
   return number == 0 ? *this : *variants[number - 1];
+}
+
+Way Executor::wayOn(std::span<const GraphArrays> graphs) const {
+  std::optional<Way> measured = tuned.find(graphs);
+  size_t number =
+      variantFor(source, graphs,
+                 measured ? std::optional(measured->variant) : std::nullopt);
+  if (measured && measured->variant == number)
+    return std::move(*measured);
+  return {number, {}};
 }
 
 Status Executor::run(std::span<const GraphArrays> graphs,
@@ -380,9 +389,10 @@ Status Executor::run(std::span<const GraphArrays> graphs,
                      const Services &services) const {
   if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
     return s;
-  if (const Executor &one = chosen(graphs); &one != this)
-    return one.run(graphs, inputs, services);
-  return Run(*this, graphs, inputs, services, tuned.find(graphs)).run();
+  Way way = wayOn(graphs);
+  return Run(variant(way.variant), graphs, inputs, services,
+             std::move(way.choices))
+      .run();
 }
 
 Schedule Executor::scheduleOf(size_t step, std::span<const GraphArrays> graphs,
@@ -394,13 +404,12 @@ Schedule Executor::scheduleOf(size_t step, std::span<const GraphArrays> graphs,
 
 std::vector<Schedule>
 Executor::schedules(std::span<const GraphArrays> graphs) const {
-  if (const Executor &one = chosen(graphs); &one != this)
-    return one.schedules(graphs);
-  std::vector<ScheduleChoices> choices = tuned.find(graphs);
-  choices.resize(source.steps.size());
+  Way way = wayOn(graphs);
+  const Executor &one = variant(way.variant);
+  way.choices.resize(one.source.steps.size());
   std::vector<Schedule> found;
-  for (size_t step : kernelSteps())
-    found.push_back(scheduleOf(step, graphs, choices[step]));
+  for (size_t step : one.kernelSteps())
+    found.push_back(one.scheduleOf(step, graphs, way.choices[step]));
   return found;
 }
 
@@ -413,47 +422,72 @@ std::vector<size_t> Executor::kernelSteps() const {
 }
 
 Result<std::vector<ScheduleChoices>>
-Executor::tune(std::span<const GraphArrays> graphs,
-               std::span<const TensorView> inputs,
-               const Services &services) const {
-  if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
-    return s.error();
-  if (const Executor &one = chosen(graphs); &one != this)
-    return one.tune(graphs, inputs, services);
-  auto measure = [&](const std::vector<ScheduleChoices> &choices,
-                     std::span<double> seconds) {
-    Run run(*this, graphs, inputs, services, choices);
-    run.measure(seconds);
-    return run.run();
-  };
-  auto fastest = fastestChoices(source.steps.size(), measure);
-  if (!fastest.ok())
-    return fastest.error();
-  std::vector<ScheduleChoices> ofKernels;
+Executor::tuneKernels(std::span<const GraphArrays> graphs,
+                      std::span<const TensorView> inputs,
+                      const Services &services) const {
+  std::vector<int64_t> mostEdges(source.steps.size(), 0);
   for (size_t step : kernelSteps())
-    ofKernels.push_back(fastest.value()[step]);
-  tuned.keep(graphs, std::move(fastest.value()));
-  return ofKernels;
+    mostEdges[step] =
+        workloadOf(source, source.steps[step].kernel, graphs).mostEdges;
+  return fastestChoices(mostEdges,
+                        [&](const std::vector<ScheduleChoices> &choices,
+                            std::span<double> seconds) {
+                          Run run(*this, graphs, inputs, services, choices);
+                          run.measure(seconds);
+                          return run.run();
+                        });
 }
 
-Status
-Executor::keepTuned(std::span<const GraphArrays> graphs,
-                    std::span<const ScheduleChoices> choicesOfKernels) const {
-  if (const Executor &one = chosen(graphs); &one != this)
-    return one.keepTuned(graphs, choicesOfKernels);
-  std::vector<size_t> steps = kernelSteps();
-  if (choicesOfKernels.size() != steps.size())
-    return makeError(ErrorCode::InvalidArgument, "program has ", steps.size(),
-                     " kernels; got choices of ", choicesOfKernels.size());
-  std::vector<ScheduleChoices> choices(source.steps.size());
-  for (size_t kernel = 0; kernel < steps.size(); ++kernel) {
-    int64_t prefetch = choicesOfKernels[kernel].prefetch.value_or(0);
-    if (prefetch < 0)
-      return makeError(ErrorCode::InvalidArgument, "kernel ", kernel,
-                       " cannot prefetch ", prefetch, " edges ahead");
-    choices[steps[kernel]] = choicesOfKernels[kernel];
+Result<Way> Executor::tune(std::span<const GraphArrays> graphs,
+                           std::span<const TensorView> inputs,
+                           const Services &services) const {
+  if (Status s = checkCall(source, plan, graphs, inputs); !s.ok())
+    return s.error();
+  std::vector<Way> ways;
+  for (size_t number = 0; number <= variants.size(); ++number) {
+    auto choices = variant(number).tuneKernels(graphs, inputs, services);
+    if (!choices.ok())
+      return choices.error();
+    ways.push_back({number, std::move(choices.value())});
   }
-  tuned.keep(graphs, std::move(choices));
+  auto fastest = fastestWay(ways.size(), [&](size_t number) {
+    return Run(variant(number), graphs, inputs, services, ways[number].choices)
+        .run();
+  });
+  if (!fastest.ok())
+    return fastest.error();
+  Way byKernels{fastest.value(), {}};
+  for (size_t step : variant(byKernels.variant).kernelSteps())
+    byKernels.choices.push_back(ways[byKernels.variant].choices[step]);
+  if (Status s = keepTuned(graphs, byKernels); !s.ok())
+    return s.error();
+  return byKernels;
+}
+
+Status Executor::keepTuned(std::span<const GraphArrays> graphs,
+                           const Way &byKernels) const {
+  if (byKernels.variant > variants.size())
+    return makeError(ErrorCode::InvalidArgument, "program has ",
+                     variants.size() + 1, " variants; got number ",
+                     byKernels.variant);
+  const Executor &one = variant(byKernels.variant);
+  std::vector<size_t> steps = one.kernelSteps();
+  if (byKernels.choices.size() != steps.size())
+    return makeError(ErrorCode::InvalidArgument, "program has ", steps.size(),
+                     " kernels; got choices of ", byKernels.choices.size());
+  Way way{byKernels.variant,
+          std::vector<ScheduleChoices>(one.source.steps.size())};
+  for (size_t kernel = 0; kernel < steps.size(); ++kernel) {
+    const ScheduleChoices &choices = byKernels.choices[kernel];
+    if (int64_t ahead = choices.prefetch.value_or(0); ahead < 0)
+      return makeError(ErrorCode::InvalidArgument, "kernel ", kernel,
+                       " cannot prefetch ", ahead, " edges ahead");
+    if (int64_t edges = choices.pieceEdges.value_or(kWholeRows); edges < 1)
+      return makeError(ErrorCode::InvalidArgument, "kernel ", kernel,
+                       " cannot cut rows in pieces of ", edges, " edges");
+    way.choices[steps[kernel]] = choices;
+  }
+  tuned.keep(graphs, std::move(way));
   return {};
 }
 

@@ -54,18 +54,18 @@ public:
              std::span<const TensorView> inputs,
              const Services &services) const;
 
-  /// Measures the schedules of the kernels on these graphs, by running the
-  /// program with some choices. Later runs on graphs of the same shape class
-  /// go by the fastest of them, which are returned by kernel, in the order of
-  /// steps.
-  Result<std::vector<ScheduleChoices>> tune(std::span<const GraphArrays> graphs,
-                                            std::span<const TensorView> inputs,
-                                            const Services &services) const;
+  /// Measures all variants, and the schedules of their kernels, on these
+  /// graphs, by running the program with some choices. Later runs on graphs of
+  /// the same shape class go the fastest way, which is returned, with choices
+  /// by kernel instead of step.
+  Result<Way> tune(std::span<const GraphArrays> graphs,
+                   std::span<const TensorView> inputs,
+                   const Services &services) const;
 
-  /// Has later runs on graphs of this shape class go by choices that `tune` of
-  /// an equal program returned. Of the graphs only the sizes are read.
+  /// Has later runs on graphs of this shape class go the way that `tune` of an
+  /// equal program returned. Of the graphs only the sizes are read.
   Status keepTuned(std::span<const GraphArrays> graphs,
-                   std::span<const ScheduleChoices> choicesOfKernels) const;
+                   const Way &byKernels) const;
 
   /// The schedule of each kernel of the program on these graphs, in the order
   /// of its steps. Of the graphs only the sizes are read.
@@ -86,7 +86,14 @@ private:
   Executor(Program checked, LoadedObject loaded);
 
   /// One of the variants, or this.
-  const Executor &chosen(std::span<const GraphArrays> graphs) const;
+  const Executor &variant(size_t number) const;
+  /// How runs on these graphs go.
+  Way wayOn(std::span<const GraphArrays> graphs) const;
+  /// The fastest choices for the steps of this variant.
+  Result<std::vector<ScheduleChoices>>
+  tuneKernels(std::span<const GraphArrays> graphs,
+              std::span<const TensorView> inputs,
+              const Services &services) const;
   Status findKernels();
   Schedule scheduleOf(size_t step, std::span<const GraphArrays> graphs,
                       const ScheduleChoices &choices) const;
@@ -98,7 +105,7 @@ private:
   Plan plan;
   std::vector<GsKernel> kernels; // by step of the program
   std::vector<std::shared_ptr<const Executor>> variants;
-  mutable TunedSchedules tuned;
+  mutable TunedWays tuned;
 };
 
 } // namespace gossamer

@@ -38,7 +38,8 @@ bool chooseStream(const Workload &work, const CacheSizes &caches) {
 /// edges, a call per piece and phase costs too much beside them.
 int64_t choosePieceEdges(const Workload &work) {
   constexpr int64_t leastEdges = 1 << 14, parts = 64;
-  return std::max(leastEdges, work.edges / parts);
+  int64_t piece = std::max(leastEdges, work.edges / parts);
+  return work.mostEdges > piece ? piece : kWholeRows;
 }
 
 int64_t roundedPiece(int64_t edges) {
@@ -101,6 +102,8 @@ Workload workloadOf(const Program &program, const KernelStep &step,
   work.gatheredRows =
       step.visitBy == VisitBy::Dst ? graph.numSrc : graph.numDst;
   work.gatheredBytes = step.gatheredBytes;
+  if (step.phases > 0)
+    work.mostEdges = graph.maxDegree(step.visitBy);
   return work;
 }
 

@@ -13,12 +13,18 @@
 
 namespace gossamer {
 
+/// A vector of few features holds edges of one piece only, when pieces are
+/// multiples of this.
+inline constexpr int64_t kPieceEdges = 64;
+/// Pieces of so many edges are whole rows.
+inline constexpr int64_t kWholeRows = INT64_MAX / kPieceEdges * kPieceEdges;
+
 struct Schedule {
   int64_t prefetch = 0; // edges ahead; 0 for none
   bool stream = false;  // results go past the caches
   // Rows of more edges are computed in pieces of so many, one piece per thread;
   // a multiple of kPieceEdges.
-  int64_t pieceEdges = INT64_MAX;
+  int64_t pieceEdges = kWholeRows;
 
   bool operator==(const Schedule &) const = default;
 };
@@ -29,6 +35,7 @@ struct Workload {
   int64_t gatheredRows = 0;  // rows of the tables that edges read anywhere
   int64_t gatheredBytes = 0; // of one row of all these tables
   int64_t resultBytes = 0;   // of all rows that are written
+  int64_t mostEdges = 0;     // of a row that can be cut in pieces
 };
 
 Workload workloadOf(const Program &program, const KernelStep &step,
@@ -55,10 +62,6 @@ struct ScheduleChoices {
   /// `chosen`, but for what is forced.
   Schedule over(Schedule chosen) const;
 };
-
-/// A vector of few features holds edges of one piece only, when pieces are
-/// multiples of this.
-inline constexpr int64_t kPieceEdges = 64;
 
 /// Forces choices for all kernels of the process from now on.
 void forceSchedule(const ScheduleChoices &choices);

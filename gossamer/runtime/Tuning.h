@@ -1,4 +1,4 @@
-// Schedules that were measured, and for which graphs.
+// Variants and schedules that were measured, and for which graphs.
 #ifndef GOSSAMER_RUNTIME_TUNING_H
 #define GOSSAMER_RUNTIME_TUNING_H
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,29 +22,40 @@ namespace gossamer {
 using ShapeClass = std::vector<uint8_t>;
 ShapeClass shapeClassOf(std::span<const GraphArrays> graphs);
 
-/// Choices by step of a program, for each shape class that was measured.
-class TunedSchedules {
+/// A way from the inputs of a program to its outputs.
+struct Way {
+  size_t variant = 0;                   // Variants.h
+  std::vector<ScheduleChoices> choices; // by step of the variant
+};
+
+/// The fastest way of a program, for each shape class that was measured.
+class TunedWays {
 public:
   /// Nothing for a class that was not measured.
-  std::vector<ScheduleChoices> find(std::span<const GraphArrays> graphs) const;
-  void keep(std::span<const GraphArrays> graphs,
-            std::vector<ScheduleChoices> choices);
+  std::optional<Way> find(std::span<const GraphArrays> graphs) const;
+  void keep(std::span<const GraphArrays> graphs, Way way);
 
 private:
   mutable ForkSafeMutex guard;
   std::atomic<bool> any = false; // spares other programs the lock
-  std::map<ShapeClass, std::vector<ScheduleChoices>> known;
+  std::map<ShapeClass, Way> known;
 };
 
 /// Runs a program with choices by step, and adds the seconds of each step.
 using MeasureRun = std::function<Status(
     const std::vector<ScheduleChoices> &choices, std::span<double> seconds)>;
 
-/// The fastest choices of each of `steps` steps: for one choice after another
-/// all values are measured in turn, several times, and the one with the least
-/// time wins.
-Result<std::vector<ScheduleChoices>> fastestChoices(size_t steps,
-                                                    const MeasureRun &measure);
+/// The fastest choices of each step: for one choice after another all values
+/// are measured in turn, several times, and the one with the least time wins.
+/// `mostEdges` holds, by step, the edges of the largest row that it can cut.
+Result<std::vector<ScheduleChoices>>
+fastestChoices(std::span<const int64_t> mostEdges, const MeasureRun &measure);
+
+/// Runs a program in one of several ways.
+using RunWay = std::function<Status(size_t way)>;
+
+/// The number of the way whose runs take least, of `ways`, measured in turn.
+Result<size_t> fastestWay(size_t ways, const RunWay &run);
 
 } // namespace gossamer
 

@@ -19,12 +19,15 @@ double costOf(const Program &program, std::span<const GraphArrays> graphs) {
 
 } // namespace
 
-size_t variantFor(const Program &program, std::span<const GraphArrays> graphs) {
+size_t variantFor(const Program &program, std::span<const GraphArrays> graphs,
+                  std::optional<size_t> measured) {
   if (program.variants.empty())
     return 0;
   size_t number = forcedNumber.load(std::memory_order_relaxed);
   if (number <= program.variants.size())
     return number;
+  if (measured)
+    return *measured;
   size_t best = 0;
   double least = costOf(program, graphs);
   for (size_t i = 0; i < program.variants.size(); ++i)

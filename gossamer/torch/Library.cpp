@@ -34,13 +34,14 @@
 //   input 1 if it is read
 //
 // gossamer::tune(program, graph, inputs, sizes) -> int[]
-//   Measures how the kernels best go over these graphs, for the runs on graphs
-//   of the same shape class that follow (Tuning.h). For each kernel: how many
-//   edges ahead it prefetches, and 1 if its results go past the caches.
+//   Measures which variant is the fastest on these graphs, and how its kernels
+//   best go over them, for the runs on graphs of the same shape class that
+//   follow (Tuning.h). The number of the variant; then for each of its kernels
+//   what `schedules` returns.
 //
-// gossamer::keep_tuned(program, sizes, choices)
-//   Runs on graphs of the shape class of these sizes go by what `tune` of the
-//   same program returned, in another process perhaps.
+// gossamer::keep_tuned(program, sizes, way)
+//   Runs on graphs of the shape class of these sizes go the way that `tune` of
+//   the same program returned, in another process perhaps.
 //
 // gossamer::cache_sizes() -> int[]
 //   Bytes of the second level and of the last level of this machine's caches.
@@ -241,27 +242,28 @@ std::vector<int64_t> tune(Tensor program, std::vector<Tensor> graph,
   TorchFor parallel;
   TorchGemm gemm(pool());
   TensorOutputs outputs(executor->program().outputs.size(), pool());
-  std::vector<ScheduleChoices> choices =
+  Way way =
       check(executor->tune(graphArrays(executor->program(), graph, sizes),
                            viewsOf(inputs), {parallel, gemm, outputs, pool()}));
-  std::vector<int64_t> numbers;
-  for (const ScheduleChoices &choice : choices)
-    numbers.insert(numbers.end(), {*choice.prefetch, *choice.stream});
+  std::vector<int64_t> numbers = {int64_t(way.variant)};
+  for (const ScheduleChoices &choice : way.choices)
+    numbers.insert(numbers.end(),
+                   {*choice.prefetch, *choice.stream, *choice.pieceEdges});
   return numbers;
 }
 
 void keepTuned(Tensor program, std::vector<int64_t> sizes,
                std::vector<int64_t> numbers) {
-  if (numbers.size() % 2)
+  if (numbers.size() % 3 != 1)
     raise(makeError(ErrorCode::InvalidArgument,
-                    "choices are two numbers for each kernel; got ",
+                    "a way is the number of a variant, then three numbers for "
+                    "each kernel; got ",
                     numbers.size()));
   std::shared_ptr<const Executor> executor = executorOf(program);
-  std::vector<ScheduleChoices> choices;
-  for (size_t i = 0; i < numbers.size(); i += 2)
-    choices.push_back({numbers[i], numbers[i + 1] != 0, {}});
-  check(
-      executor->keepTuned(graphsOfSizes(executor->program(), sizes), choices));
+  Way way{size_t(numbers[0]), {}};
+  for (size_t i = 1; i < numbers.size(); i += 3)
+    way.choices.push_back({numbers[i], numbers[i + 1] != 0, numbers[i + 2]});
+  check(executor->keepTuned(graphsOfSizes(executor->program(), sizes), way));
 }
 
 std::vector<int64_t> cacheSizesOfMachine() {
@@ -391,7 +393,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
   m.def("release_memory() -> int");
   m.def("tune(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
         " -> int[]");
-  m.def("keep_tuned(Tensor program, int[] sizes, int[] choices) -> ()");
+  m.def("keep_tuned(Tensor program, int[] sizes, int[] way) -> ()");
   m.def("cache_sizes() -> int[]");
   m.def("schedules(Tensor program, int[] sizes) -> int[]");
   m.def("force_schedule(int? prefetch, bool? stream, int? piece_edges) -> ()");

@@ -54,9 +54,10 @@ def compile(
             they are first read.
         tune: the first call on graphs of one shape class (each number of nodes and edges, and the
             largest degrees, the same to a power of two) runs its kernels some thirty times, and
-            measures prefetch distances and ways to store results; the fastest are kept for the
-            class, on the disk, too, for other processes with as many threads on such a machine.
-            Results are those of any other call.
+            measures prefetch distances, ways to store results and pieces of rows of many edges; a
+            program that may multiply before or after its sums over edges runs so in each order.
+            The fastest are kept for the class, on the disk, too, for other processes with as many
+            threads on such a machine. Results are those of any other call, but for rounding.
 
     Returns:
         A module that shares the model's parameters, submodules and attributes, or a function.

@@ -93,11 +93,12 @@ def ops() -> Any:
     - ``run_known(name, results, graph, inputs) -> list[Tensor]``: as ``run_traced``, by the name
       that :func:`know` gave the program: for graphs that stay in this process, which can't all
       hold constants.
-    - ``tune(program, graph, inputs, sizes) -> list[int]``: measures how the kernels of a program
-      best go over these graphs; later runs on graphs whose sizes are the same to a power of two do
-      so. Two numbers for each kernel: edges ahead, and 1 if results go past the caches.
-    - ``keep_tuned(program, sizes, choices)``: has runs on such graphs go by what ``tune`` of an
-      equal program returned. ValueError when the choices are not those of such a program.
+    - ``tune(program, graph, inputs, sizes) -> list[int]``: measures which variant of a program is
+      the fastest on these graphs, and how its kernels best go over them; later runs on graphs whose
+      sizes are the same to a power of two go so. The number of the variant, then three numbers for
+      each of its kernels: those of :class:`Schedule`.
+    - ``keep_tuned(program, sizes, way)``: has runs on such graphs go as ``tune`` of an equal
+      program returned. ValueError when such a program has no such way.
     - ``cache_sizes() -> list[int]``: bytes of this machine's second and last level of cache.
     - ``schedules(program, sizes) -> list[int]``: see :func:`schedules`.
     - ``force_schedule(prefetch, stream, piece_edges)``: see :func:`forced_schedule`.
@@ -140,12 +141,17 @@ def release_memory() -> int:
     return ops().release_memory()
 
 
+WHOLE_ROWS = 2**63 - 64
+"""Edges of a piece when no row is cut."""
+
+
 class Schedule(NamedTuple):
     """How a kernel goes over a graph; no choice changes a result by more than rounding."""
 
     prefetch: int  #: how many edges ahead rows are asked for; 0 for not at all
     stream: bool  #: whether results go to memory past the caches
-    piece_edges: int  #: rows of more edges are computed in pieces of so many, by all threads
+    #: rows of more edges are computed in pieces of so many, by all threads; WHOLE_ROWS: none is
+    piece_edges: int
 
 
 def schedules(program: Tensor, sizes: Sequence[int]) -> list[Schedule]:

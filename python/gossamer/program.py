@@ -50,8 +50,8 @@ class Program:
     reads: tuple[bool, ...]
     results: tuple[int, ...]
     last_sizes: Sequence[int] = ()
-    tune: bool = False  #: whether schedules are measured, once per shape class of graphs
-    _schedules_from: dict[tuned.TuningClass, str] = field(default_factory=dict)
+    tune: bool = False  #: whether its way is measured, once per shape class of graphs
+    _tuned_by: dict[tuned.ShapeClass, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def rows(self, kind: str, graph: int) -> int | None:
@@ -110,13 +110,13 @@ class Program:
         return native.ops().run.default
 
     def _tune(self, arguments: _Arguments, inputs: Sequence[Tensor]) -> None:
-        found = tuned.class_of(self.code, arguments.sizes)
+        found = tuned.shape_class_of(arguments.sizes)
         with _lock:
-            if found in self._schedules_from:
+            if found in self._tuned_by:
                 return
-            self._schedules_from[found] = COST_MODEL  # until it is done
+            self._tuned_by[found] = COST_MODEL  # until it is done
         source = tuned.tune(self.code, arguments.arrays, inputs, arguments.sizes)
-        self._schedules_from[found] = source
+        self._tuned_by[found] = source
 
     @property
     def schedules(self) -> list[native.Schedule]:
@@ -124,9 +124,9 @@ class Program:
         return native.schedules(self.code, self.last_sizes) if self.last_sizes else []
 
     @property
-    def schedules_from(self) -> str:
-        """Who chose `schedules`."""
-        return self._schedules_from.get(tuned.class_of(self.code, self.last_sizes), COST_MODEL)
+    def chosen_by(self) -> str:
+        """Who chose `variant` and `schedules`."""
+        return self._tuned_by.get(tuned.shape_class_of(self.last_sizes), COST_MODEL)
 
     @property
     def variant(self) -> native.Variant | None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gossamer import native
 from gossamer.errors import GossamerError
 
 
@@ -81,7 +82,8 @@ class KernelSchedule:
         program: number of the program in `Report.programs`. kernel: number in the program.
         prefetch: how many edges ahead rows are asked for; 0 for not at all.
         stream: whether results go to memory past the caches.
-        piece_edges: rows of more edges are computed in pieces of so many, by all threads.
+        piece_edges: rows of more edges are computed in pieces of so many, by all threads; 2**63 -
+            64 where no row is cut.
         source: who chose: "by the cost model", or with ``tune=True`` whether this process or an
             earlier one measured it.
     """
@@ -114,11 +116,13 @@ class ProgramVariant:
     Attributes:
         program: number of the program in `Report.programs`. number: of the variant, from 0.
         count: how many the program has: they multiply before or after sums over edges.
+        source: who chose, as in `KernelSchedule`.
     """
 
     program: int
     number: int
     count: int
+    source: str
 
 
 class Report:
@@ -185,7 +189,7 @@ class Report:
     def schedules(self) -> list[KernelSchedule]:
         """What each kernel chose for the graphs of its program's last call."""
         return [
-            KernelSchedule(number, kernel, *schedule, program.program.schedules_from)
+            KernelSchedule(number, kernel, *schedule, program.program.chosen_by)
             for number, program in enumerate(self._session.programs)
             for kernel, schedule in enumerate(program.program.schedules)
         ]
@@ -194,7 +198,7 @@ class Report:
     def variants(self) -> list[ProgramVariant]:
         """What programs with several variants took on the graphs of their last calls."""
         return [
-            ProgramVariant(number, *variant)
+            ProgramVariant(number, *variant, program.program.chosen_by)
             for number, program in enumerate(self._session.programs)
             if (variant := program.program.variant) is not None and variant.count > 1
         ]
@@ -287,15 +291,17 @@ class Report:
 
 
 def _variant_line(variant: ProgramVariant) -> str:
-    return f"    variant {variant.number} of 0 to {variant.count - 1}, by the sizes of the graph"
+    return f"    variant {variant.number} of 0 to {variant.count - 1}; {variant.source}"
 
 
 def _schedule_line(schedule: KernelSchedule) -> str:
     ahead = f"{schedule.prefetch} edges ahead" if schedule.prefetch else "not ahead"
     stores = "past the caches" if schedule.stream else "in the caches"
+    whole = schedule.piece_edges == native.WHOLE_ROWS
+    cuts = "cuts no row" if whole else f"cuts rows of more than {schedule.piece_edges} edges"
     return (
         f"    kernel {schedule.kernel}: reads rows {ahead}, leaves results {stores}, "
-        f"cuts rows of more than {schedule.piece_edges} edges; {schedule.source}"
+        f"{cuts}; {schedule.source}"
     )
 
 

@@ -1,9 +1,8 @@
-"""Schedules that were measured, on the disk, so that no other process measures them again.
+"""Variants and schedules that were measured, on the disk, so that no other process measures them.
 
 An entry is JSON under a name (`disk_cache.py`) made of all that the times depend on: the program's
-bytes, the runtime, the processor, its caches, the number of threads, the variant that runs, and the
-shape class of the graphs. An entry that is damaged or of another form is as none: the schedules are
-measured anew.
+bytes, the runtime, the processor, its caches, the number of threads, and the shape class of the
+graphs. An entry that is damaged or of another form is as none: all is measured anew.
 """
 
 from __future__ import annotations
@@ -20,23 +19,21 @@ from gossamer.machine import library_identity, processor
 MEASURED = "measured in this process"
 FOUND = "measured by an earlier process"
 
-TuningClass = tuple[int, ...]
+ShapeClass = tuple[int, ...]
 
 
-def class_of(program: Tensor, sizes: Sequence[int]) -> TuningClass:
-    """What has schedules of its own: the variant that runs on graphs of these ``sizes``, and their
-    shape class, as in Tuning.h: each size to a power of two.
-    """
-    return (native.variant(program, sizes).number, *(size.bit_length() for size in sizes))
+def shape_class_of(sizes: Sequence[int]) -> ShapeClass:
+    """As in Tuning.h: each size to a power of two."""
+    return tuple(size.bit_length() for size in sizes)
 
 
 def tune(
     program: Tensor, arrays: Sequence[Tensor], inputs: Sequence[Tensor], sizes: Sequence[int]
 ) -> str:
-    """Have later runs of a program on graphs of such sizes go by the fastest schedules.
+    """Have later runs of a program on graphs of such sizes go the fastest way.
 
     Returns:
-        Where the schedules are from; when there was an entry of no use, with what was found in it.
+        Where that is from; when there was an entry of no use, with what was found in it.
     """
     name = _entry_of(program, sizes)
     entry, problem = disk_cache.read(name), ""
@@ -65,6 +62,6 @@ def _numbers_in(entry: bytes) -> list[int]:
 
 def _entry_of(program: Tensor, sizes: Sequence[int]) -> str:
     machine = [library_identity("gossamer_torch"), processor(), *native.ops().cache_sizes()]
-    asked = [*machine, torch.get_num_threads(), *class_of(program, sizes)]
-    parts = (b"tuned schedules", memoryview(program.numpy()), json.dumps(asked).encode())
+    asked = [*machine, torch.get_num_threads(), *shape_class_of(sizes)]
+    parts = (b"tuned way", memoryview(program.numpy()), json.dumps(asked).encode())
     return disk_cache.name_of(parts)

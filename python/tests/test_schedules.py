@@ -162,6 +162,7 @@ def test_another_graph_is_another_schedule_of_one_program():
         found.append(gs.explain(fast).schedules)
         assert len(gs.explain(fast).programs) <= 2  # region, then whole
     assert (found[0][0].prefetch, found[0][0].stream) == (0, False)
+    assert found[0][0].piece_edges == native.WHOLE_ROWS
     assert found[-1][-1].prefetch > 0
     assert found[-1][-1].stream
 
@@ -214,7 +215,7 @@ def test_tuning_measures_once_per_shape_class_and_keeps_the_bits(cache, another_
     fast(more, torch.ones(2, 64))
     assert len(gs.explain(fast).compilations) == 1
     programs = [record.program for record in gs.explain(fast)._session.programs]
-    assert len({shape for program in programs for shape in program._schedules_from}) == 2
+    assert len({shape for program in programs for shape in program._tuned_by}) == 2
 
 
 def test_another_process_finds_what_was_measured(cache, another_process):
@@ -240,9 +241,13 @@ def test_what_was_measured_with_other_threads_is_measured_anew(cache, another_pr
         (b"{", "Expecting property name"),
         (b'{"prefetch": 1}', "expected a list of integers"),
         (b"[true, 1]", "expected a list of integers"),
-        (b"[16]", "two numbers for each kernel; got 1"),
-        (b"[16, 0, 16, 0]", "program has 1 kernels; got choices of 2"),
-        (b"[-5, 0]", "kernel 0 cannot prefetch -5 edges ahead"),
+        (b"[]", "then three numbers for each kernel; got 0"),
+        (b"[0, 16]", "then three numbers for each kernel; got 2"),
+        (b"[0, 16, 0, 64, 16, 0, 64]", "program has 1 kernels; got choices of 2"),
+        (b"[1, 16, 0, 64]", "program has 1 variants; got number 1"),
+        (b"[-1, 16, 0, 64]", "program has 1 variants; got number"),
+        (b"[0, -5, 0, 64]", "kernel 0 cannot prefetch -5 edges ahead"),
+        (b"[0, 5, 0, 0]", "kernel 0 cannot cut rows in pieces of 0 edges"),
     ],
 )
 def test_a_foreign_entry_is_ignored_with_its_reason(cache, another_process, content, problem):
@@ -268,8 +273,8 @@ def test_a_damaged_entry_is_as_none(cache, another_process):
 
 
 def _is_tuned(path: Path) -> bool:
-    """Whether an entry holds schedules, two numbers of one kernel: others are longer."""
-    return len(disk_cache.read(path.name)) < 16
+    """Whether an entry holds a list of numbers; no other does."""
+    return disk_cache.read(path.name).startswith(b"[")
 
 
 def test_tune_is_refused_with_another_value():

@@ -6,12 +6,15 @@ by the sizes of its graph.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import gossamer as gs
-from gossamer import native
+from gossamer import disk_cache, native, tuned
 from programs.measure import error
 from programs.threads import threads
 
@@ -145,7 +148,7 @@ def test_the_sizes_of_a_graph_choose_and_nothing_is_compiled_again():
     assert counts[2:] == [counts[2]] * 2
     report = str(gs.explain(fast))
     assert "multiplies before or after the reduction, by the numbers of rows" in report
-    assert "variant 1 of 0 to 1, by the sizes of the graph" in report
+    assert "variant 1 of 0 to 1; by the cost model" in report
 
 
 def test_products_on_two_blocks_are_four_variants():
@@ -174,21 +177,38 @@ def test_a_graph_of_one_kind_of_nodes_has_one_variant():
     with torch.no_grad():
         fast(graph, torch.ones(3, 8), torch.ones(3, 1))
     assert gs.explain(fast).variants == []
-    assert "by the sizes of the graph" not in str(gs.explain(fast))
+    assert "variant 0" not in str(gs.explain(fast))
 
 
-def test_a_tuned_program_measures_each_variant(tmp_path, monkeypatch):
-    """The number of a variant is part of what schedules are kept for."""
+def test_a_tuned_program_takes_the_variant_that_was_measured(tmp_path, monkeypatch):
+    """Whatever the sizes say: here an earlier process measured the one, then the other."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = Layer(8, 8).float()
-    fast = gs.compile(model, fallback="error", tune=True)
     inputs = _inputs("sampled", 8, torch.float32)
-    with torch.no_grad():
-        want = model(*inputs)
-        for number in (0, 1, 0):
-            with native.forced_variant(number):
-                assert error(fast(*inputs), want) <= 1e-5
-                assert all("measured" in s.source for s in gs.explain(fast).schedules)
+    want = model(*inputs).detach()
+
+    def run() -> tuple[int, str, int]:
+        monkeypatch.setattr("gossamer.program._programs", {})
+        fast = gs.compile(model, fallback="error", tune=True)
+        with torch.no_grad():
+            assert error(fast(*inputs), want) <= 1e-5
+        (variant,) = gs.explain(fast).variants
+        kernels = gs.explain(fast).schedules
+        assert {kernel.source for kernel in kernels} == {variant.source}
+        return variant.number, variant.source, len(kernels)
+
+    assert run()[1] == tuned.MEASURED
+    (entry,) = (path for path in (tmp_path / "gossamer").iterdir() if _is_way(path))
+    for number in range(2):
+        with native.forced_variant(number):
+            *_, kernels = run()
+        way = [number, *[16, 0, native.WHOLE_ROWS] * kernels]
+        disk_cache.write(entry.name, json.dumps(way).encode())
+        assert run() == (number, tuned.FOUND, kernels)
+
+
+def _is_way(path: Path) -> bool:
+    return disk_cache.read(path.name).startswith(b"[")
 
 
 def test_a_number_out_of_range_is_refused():

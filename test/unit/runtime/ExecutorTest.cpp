@@ -246,8 +246,10 @@ TEST(Executor, TuningIsForAShapeClassAndKeepsResults) {
   EXPECT_EQ(chosen.prefetch, 0);
   auto tuned = executor->tune(graphs, inputs, services);
   ASSERT_TRUE(tuned.ok());
-  ASSERT_EQ(tuned.value().size(), 1u);
-  EXPECT_EQ(executor->schedules(graphs).at(0), tuned.value()[0].over(chosen));
+  EXPECT_EQ(tuned.value().variant, 0u);
+  ASSERT_EQ(tuned.value().choices.size(), 1u);
+  EXPECT_EQ(executor->schedules(graphs).at(0),
+            tuned.value().choices[0].over(chosen));
   EXPECT_EQ(executor->schedules(graphs).size(), 1u);
   EXPECT_EQ(run(*executor, graphs, inputs).outputs[0],
             neighborSums(x.data, {0, 1, 1, 3, 1}, {0, 0, 2, 2, 0}, 3));
@@ -299,22 +301,39 @@ TEST(Executor, EachVariantRunsWhenItIsForced) {
   EXPECT_EQ(executor->variantOn({&graph.view, 1}), 0u);
 }
 
-TEST(Executor, ChoicesThatAnotherProcessMeasured) {
+TEST(Executor, TheVariantThatWasMeasuredRunsUnlessOneIsForced) {
+  SmallGraph graph;
+  auto executor = make(programOfTwoVariants());
+  std::vector<GraphArrays> graphs = {graph.view};
+  EXPECT_EQ(executor->variantOn(graphs), 0u); // by cost
+  ASSERT_TRUE(executor->keepTuned(graphs, {1, {{16, true, {}}}}).ok());
+  EXPECT_EQ(executor->variantOn(graphs), 1u);
+  EXPECT_EQ(executor->schedules(graphs).at(0).prefetch, 16);
+  forceVariant(0);
+  EXPECT_EQ(executor->variantOn(graphs), 0u);
+  EXPECT_EQ(executor->schedules(graphs).at(0).prefetch, 0); // not variant 0's
+  forceVariant({});
+  graphs[0].numEdges = 1000; // another class
+  EXPECT_EQ(executor->variantOn(graphs), 0u);
+}
+
+TEST(Executor, WaysThatAnotherProcessMeasured) {
   SmallGraph graph;
   auto executor = make(sumProgram());
   std::vector<GraphArrays> graphs = {graph.view};
-  std::vector<ScheduleChoices> choices = {{128, true, {}}};
-  ASSERT_TRUE(executor->keepTuned(graphs, choices).ok());
-  EXPECT_EQ(executor->schedules(graphs).at(0).prefetch, 128);
-  EXPECT_TRUE(executor->schedules(graphs).at(0).stream);
-  choices.push_back({});
-  Status status = executor->keepTuned(graphs, choices);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().text, "program has 1 kernels; got choices of 2");
-  choices = {{-1, false, {}}};
-  status = executor->keepTuned(graphs, choices);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().text, "kernel 0 cannot prefetch -1 edges ahead");
+  ASSERT_TRUE(executor->keepTuned(graphs, {0, {{128, true, 1 << 20}}}).ok());
+  EXPECT_EQ(executor->schedules(graphs).at(0), (Schedule{128, true, 1 << 20}));
+  auto problemOf = [&](const Way &way) {
+    Status status = executor->keepTuned(graphs, way);
+    return status.ok() ? "" : status.error().text;
+  };
+  EXPECT_EQ(problemOf({0, {{}, {}}}),
+            "program has 1 kernels; got choices of 2");
+  EXPECT_EQ(problemOf({1, {{}}}), "program has 1 variants; got number 1");
+  EXPECT_EQ(problemOf({0, {{-1, {}, {}}}}),
+            "kernel 0 cannot prefetch -1 edges ahead");
+  EXPECT_EQ(problemOf({0, {{{}, {}, 0}}}),
+            "kernel 0 cannot cut rows in pieces of 0 edges");
 }
 
 Program differenceProgram() {

@@ -35,8 +35,14 @@ TEST(Schedule, ResultsThatTheCacheOfACoreHoldsAreNotStreamed) {
 }
 
 TEST(Schedule, PiecesAreAShareOfTheEdges) {
-  EXPECT_EQ(choose({1000, 0, 0, 0}).pieceEdges, 1 << 14);
-  EXPECT_EQ(choose({64 * 100'000, 0, 0, 0}).pieceEdges, 100'000 / 64 * 64);
+  EXPECT_EQ(choose({20'000, 0, 0, 0, 20'000}).pieceEdges, 1 << 14);
+  EXPECT_EQ(choose({64 * 100'000, 0, 0, 0, 200'000}).pieceEdges,
+            100'000 / 64 * 64);
+}
+
+TEST(Schedule, RowsStayWholeWhereNoneIsHeavyOrCanBeCut) {
+  EXPECT_EQ(choose({1'000'000, 0, 0, 0, 1 << 14}).pieceEdges, kWholeRows);
+  EXPECT_EQ(choose({1'000'000, 0, 0, 0, 0}).pieceEdges, kWholeRows);
 }
 
 TEST(Schedule, ChoicesReplaceWhatTheyName) {
@@ -59,11 +65,15 @@ TEST(Schedule, WorkOfAKernel) {
   graph.numSrc = 7;
   graph.numDst = 5;
   graph.numEdges = 9;
+  graph.maxInDegree = 6;
   Workload work = workloadOf(program, step, {&graph, 1});
   EXPECT_EQ(work.edges, 9);
   EXPECT_EQ(work.gatheredRows, 7);
   EXPECT_EQ(work.gatheredBytes, 32);
   EXPECT_EQ(work.resultBytes, 5 * 16 + 9 * 8); // the total has no rows
+  EXPECT_EQ(work.mostEdges, 0);
+  step.phases = 1;
+  EXPECT_EQ(workloadOf(program, step, {&graph, 1}).mostEdges, 6);
   step.usesEdges = false;
   EXPECT_EQ(workloadOf(program, step, {&graph, 1}).edges, 0);
 }

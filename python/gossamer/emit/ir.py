@@ -1,7 +1,7 @@
 """A function of the `mp` dialect in Python: types, operations, and their text.
 
 Small on purpose: what is needed to build straight-line code, drop what nobody reads, number values
-in order and print. `gossamer/ir/MpOps.td` documents the operations.
+in order and print. `gossamer/ir/MpOps.td` and what it includes document the operations.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from graphs import EdgeList, MiniBatches
 
@@ -27,12 +27,13 @@ class Layer:
 
     Attributes:
         weights: names and shapes for F features; made of numbers of about unit gain.
-        reference: (graph, x, weights) to the output; for mini-batches a list of outputs.
+        reference: (graph, x, weights) to the output in pieces, one after another: columns, or on
+            mini-batches the output of each.
         on_blocks: it runs on `MiniBatches`, not on a whole graph.
     """
 
     weights: Callable[[int], dict[str, tuple[int, ...]]]
-    reference: Callable[[EdgeList | MiniBatches, Tensor, Weights], list[Tensor]]
+    reference: Callable[[EdgeList | MiniBatches, Tensor, Weights], Iterator[Tensor]]
     on_blocks: bool = False
 
 
@@ -82,18 +83,26 @@ def workload(
     dtype: torch.dtype = torch.float32,
 ) -> Workload:
     """The same numbers in every process, in tensors of its own."""
+    x, weights = numbers(layer, graph.num_nodes, features)
+    x = x.to(dtype, copy=True)
+    weights = {name: weight.to(dtype, copy=True) for name, weight in weights.items()}
+    work = Workload(layer, graph, x, weights, training)
+    for leaf in work.leaves().values():
+        leaf.requires_grad_(training)
+    return work
+
+
+@functools.lru_cache(maxsize=1)
+def numbers(layer: str, num_nodes: int, features: int) -> tuple[Tensor, Weights]:
+    """Random features (N, F) and weights of about unit gain."""
     generator = torch.Generator().manual_seed(2)
 
     def random(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator) / shape[-1] ** 0.5
 
-    x = torch.randn(graph.num_nodes, features, generator=generator).to(dtype)
+    x = torch.randn(num_nodes, features, generator=generator)
     shapes = LAYERS[layer].weights(features)
-    weights = {name: random(*shape).to(dtype) for name, shape in shapes.items()}
-    work = Workload(layer, graph, x, weights, training)
-    for leaf in work.leaves().values():
-        leaf.requires_grad_(training)
-    return work
+    return x, {name: random(*shape) for name, shape in shapes.items()}
 
 
 def cotangents(work: Workload) -> list[Tensor]:
@@ -104,35 +113,39 @@ def cotangents(work: Workload) -> list[Tensor]:
 
 
 def reference_of(work: Workload) -> tuple[list[Tensor], dict[str, Tensor]]:
-    """Outputs and, in training, the gradients by name."""
-    layer = LAYERS[work.layer]
+    """Outputs and, in training, the gradients by name.
+
+    What a piece of the output needs for its gradients is dropped before the next piece is made.
+    """
+    layer, leaves, pulls = LAYERS[work.layer], work.leaves(), cotangents(work)
+    pulls = pulls if layer.on_blocks else pulls[0].chunk(HEADS, 1)
+    pieces, gradients = [], {}
     with torch.set_grad_enabled(work.training):
         outputs = layer.reference(work.graph, work.x, work.weights)
-    if not work.training:
-        return outputs, {}
-    leaves = work.leaves()
-    gradients = torch.autograd.grad(outputs, list(leaves.values()), cotangents(work))
-    return [y.detach() for y in outputs], dict(zip(leaves, gradients, strict=True))
+        for y, pull in zip(outputs, pulls, strict=True):
+            pieces.append(y.detach())
+            if work.training:
+                found = torch.autograd.grad(y, list(leaves.values()), pull)
+                for name, gradient in zip(leaves, found, strict=True):
+                    gradients[name] = gradients.get(name, 0) + gradient
+    return pieces if layer.on_blocks else [torch.cat(pieces, dim=1)], gradients
 
 
 # --- what they compute ---------------------------------------------------------------------------
 
 
-def by_head(compute: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
-    """The layer from what it does for one head (of `HEADS`; a block of columns where it has none).
-
-    Only one head's edge rows are alive at a time, also in the backward.
+def by_head(compute: Callable[..., Tensor]) -> Callable[..., Iterator[Tensor]]:
+    """The layer from what it does for one head (of `HEADS`; a block of columns where it has none),
+    so that only one head's edge rows are alive at a time.
     """
 
-    def reference(graph: EdgeList, x: Tensor, weights: Weights) -> list[Tensor]:
-        heads = []
+    def reference(graph: EdgeList, x: Tensor, weights: Weights) -> Iterator[Tensor]:
         for head in range(HEADS):
             parts = {
                 name: weight[head] if weight.shape[0] == HEADS else weight.chunk(HEADS, 1)[head]
                 for name, weight in weights.items()
             }
-            heads.append(checkpoint(compute, graph, x, use_reentrant=False, **parts))
-        return [torch.cat(heads, dim=1)]
+            yield compute(graph, x, **parts)
 
     return reference
 
@@ -203,13 +216,12 @@ def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
     return sums(graph, share * messages)
 
 
-def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> list[Tensor]:
+def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> Iterator[Tensor]:
     """Two layers y_v = x_v S + mean_u x_u M over the blocks of each mini-batch, relu between them.
 
     S, M: (F, F) as `own0`, `others0`, `own1`, `others1`.
     Source: Hamilton et al., Inductive Representation Learning on Large Graphs.
     """
-    outputs = []
     for blocks, nodes in zip(batches.blocks, batches.inputs, strict=True):
         rows = x[nodes]
         for i, block in enumerate(blocks):
@@ -218,8 +230,7 @@ def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> list[Tensor]:
             mean = sums(block, at(rows, block.src)) / degree.unsqueeze(1).to(x.dtype)
             own = rows[: block.num_rows] @ weights[f"own{i}"]
             rows = own + mean @ weights[f"others{i}"]
-        outputs.append(rows)
-    return outputs
+        yield rows
 
 
 def square(*names: str) -> Callable[[int], dict[str, tuple[int, ...]]]:

@@ -23,7 +23,7 @@ from contenders import OURS, contender, stepper, timed
 from graphs import graph_of
 from layers import workload
 from memory import peak_memory
-from references import Output, errors_of, keep, load
+from references import Reference, errors_of, keep, load
 from roofline import least_ms
 
 # What compiles nothing and takes longer was warmed up by the call that was compared.
@@ -78,13 +78,7 @@ class Row:
     problem: str | None = None
 
 
-def prepare(
-    case: Case,
-    name: str,
-    expected: Output,
-    bounds: Mapping[str, float],
-    slow_s: float = float("inf"),
-):
+def prepare(case: Case, name: str, reference: Reference, slow_s: float = float("inf")):
     """The first call of a contender, compared: its row so far and, unless it is out, its step."""
     work = workload(case.layer, graph_of(case.graph), case.features, case.training)
     builder = contender(name).builders().get(case.layer)
@@ -103,10 +97,9 @@ def prepare(
         name,
         convert_ms=1e3 * runner.convert_s,
         first_ms=1e3 * seconds,
-        errors=errors_of(found, expected),
+        errors=errors_of(found, reference.expected),
     )
-    wrong = [key for key, error in row.errors.items() if error > bounds[key]]
-    if wrong:
+    if wrong := reference.wrong(row.errors):
         worst = max(wrong, key=row.errors.get)
         return replace(row, problem=f"differs: {worst} by {row.errors[worst]:.1e}"), None
     # What compiles in its first call has not shown yet what a call takes.
@@ -156,19 +149,25 @@ def call_seconds(step: Callable[[], object]) -> float:
     return timed(step)[1]
 
 
-def measure(case: Case, names: Sequence[str], kept: Path, pace: Pace) -> dict[str, object]:
-    """All contenders on one case, compared with the references in the file `kept`, then timed; with
-    the machine's bound, the better of before and after.
+def measure(
+    case: Case, names: Sequence[str], kept: Path, pace: Pace, with_least: bool
+) -> dict[str, object]:
+    """All contenders on one case, compared with the references in the file `kept`, then timed; if
+    wanted, with the machine's bound, the better of before and after.
     """
-    least = [least_ms(case, graph_of(case.graph))]
-    expected, bounds = load(kept, case)
+
+    def least() -> float | None:
+        return least_ms(case, graph_of(case.graph)) if with_least else None
+
+    bounds_ms = [least()]
+    reference = load(kept, case)
     rows, steps = {}, {}
     for name in names:
         say(f"{case.title}: comparing {name}")
-        rows[name], step = prepare(case, name, expected, bounds, pace.slow_s)
+        rows[name], step = prepare(case, name, reference, pace.slow_s)
         if step is not None:
             steps[name] = step
-    del expected
+    del reference
     say(f"{case.title}: timing")
     warm = {
         n: rows[n].first_ms / 1e3
@@ -179,8 +178,8 @@ def measure(case: Case, names: Sequence[str], kept: Path, pace: Pace) -> dict[st
         once = len(found) == 1
         rows[name] = replace(rows[name], median_ms=median(found), all_ms=tuple(found), once=once)
     del steps
-    least.append(least_ms(case, graph_of(case.graph)))
-    bound = None if None in least else min(least)
+    bounds_ms.append(least())
+    bound = None if None in bounds_ms else min(bounds_ms)
     return {"rows": [asdict(row) for row in rows.values()], "bound_ms": bound}
 
 
@@ -216,4 +215,5 @@ def answer(request: Mapping[str, Any]) -> object:
     pace = Pace(**request["pace"])
     if "by_threads" in request:
         return by_threads(case, request["by_threads"], pace)
-    return measure(case, request["contenders"], Path(request["references"]), pace)
+    names, kept = request["contenders"], Path(request["references"])
+    return measure(case, names, kept, pace, request["least"])

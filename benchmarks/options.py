@@ -26,8 +26,9 @@ PARTS = {
     "ablations": "each pass of the compiler left out in turn",
 }
 QUICK_CONTENDERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic", OURS)
-QUICK, FULL = Pace(5, budget_s=1.5, slow_s=3.0), Pace(11, budget_s=4.0, slow_s=5.0)
-ABLATIONS_PACE = Pace(4, budget_s=2.0, slow_s=5.0)
+QUICK, BASE = Pace(5, budget_s=1.5, slow_s=3.0), Pace(11, budget_s=3.0, slow_s=5.0)
+# Of cases away from the base graph or size, of ablations, and of everything with huge pages.
+OTHERS = Pace(9, budget_s=1.0, slow_s=2.0)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Plan:
 
     Attributes:
         contenders: names. weighed: those whose memory is measured.
-        thp: also with huge pages. slow_too: also those there whose calls are so slow that they are
+        thp: also with huge pages. slow_too: there also those whose calls are so slow that they are
             made once.
     """
 
@@ -131,13 +132,13 @@ def plan_of(options: argparse.Namespace) -> Plan:
     for name in wanted:
         if name not in names:
             print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
-    pace = QUICK if options.quick else FULL
+    pace = QUICK if options.quick else BASE
     return Plan(
         contenders=names,
         weighed=names if options.weigh is None else options.weigh,
         thp=not options.quick if options.thp is None else options.thp,
         threads=options.threads,
-        pace=replace(pace, rounds=options.rounds or pace.rounds),
+        pace=with_rounds(pace, options),
     )
 
 
@@ -159,10 +160,16 @@ def plan_for(case: Case, options: argparse.Namespace, plan: Plan) -> Plan:
         kept = [name for name in kept if name in named - left_out]
     if options.weigh is None and (options.quick or not base):
         weighed = [name for name in kept if name in compared]
-    return replace(plan, contenders=kept, weighed=weighed, slow_too=base)
+    pace = plan.pace if options.quick or base else with_rounds(OTHERS, options)
+    return replace(plan, contenders=kept, weighed=weighed, slow_too=base, pace=pace)
+
+
+def with_rounds(pace: Pace, options: argparse.Namespace) -> Pace:
+    """The pace with the rounds of the command line, if it says how many."""
+    return replace(pace, rounds=options.rounds or pace.rounds)
 
 
 def ablations_plan(options: argparse.Namespace) -> Plan:
     """How the cases with passes left out are measured."""
-    pace = replace(ABLATIONS_PACE, rounds=options.rounds or ABLATIONS_PACE.rounds)
+    pace = with_rounds(OTHERS, options)
     return Plan([OURS, *ABLATIONS], [], False, options.threads, pace)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -47,14 +49,40 @@ def allowed(own: Mapping[str, float]) -> dict[str, float]:
     return {name: max(TOLERANCE, OWN_FACTOR * e + OWN_SLACK) for name, e in own.items()}
 
 
-def references(case: Case) -> tuple[Output, dict[str, float]]:
-    """Outputs and gradients in float64, and the errors that are allowed from them."""
-    graph = graph_of(case.graph)
-    exact, rounded = (
-        reference_of(workload(case.layer, graph, case.features, case.training, dtype))
-        for dtype in (torch.float64, torch.float32)
-    )
-    return exact, allowed(errors_of(rounded, exact))
+def exact(case: Case) -> Output:
+    """Outputs and gradients in float64."""
+    work = (graph_of(case.graph), case.features, case.training, torch.float64)
+    return reference_of(workload(case.layer, *work))
+
+
+def bounds_of(case: Case, expected: Output) -> dict[str, float]:
+    """The errors that are allowed, from those that the reference has in float32."""
+    work = workload(case.layer, graph_of(case.graph), case.features, case.training)
+    return allowed(errors_of(reference_of(work), expected))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a case must give.
+
+    Attributes:
+        expected: outputs and gradients in float64.
+        bounds: gives the errors that are allowed where `TOLERANCE` is not enough, by name.
+    """
+
+    expected: Output
+    bounds: Callable[[], Mapping[str, float]]
+
+    def wrong(self, errors: Mapping[str, float]) -> list[str]:
+        """The names of errors that are too large."""
+        doubted = [name for name, error in errors.items() if error > TOLERANCE]
+        return [name for name in doubted if errors[name] > self.bounds()[name]]
+
+
+def reference(case: Case) -> Reference:
+    """Made here and now."""
+    expected = exact(case)
+    return Reference(expected, functools.cache(lambda: bounds_of(case, expected)))
 
 
 class ReferenceFiles:
@@ -77,17 +105,25 @@ class ReferenceFiles:
 
 
 def keep(case: Case, path: Path) -> None:
-    """Puts the references of a case into a file."""
-    torch.save(references(case), path)
+    """Puts the reference of a case into a file."""
+    torch.save(exact(case), path)
 
 
-def load(path: Path, case: Case) -> tuple[Output, dict[str, float]]:
-    """What `references` gives for a case, from its file."""
-    (outputs, gradients), bounds = torch.load(path)
-    if case.training:
-        return (outputs, gradients), bounds
-    kept = {name: bound for name, bound in bounds.items() if name.startswith("output")}
-    return (outputs, {}), kept
+def load(path: Path, case: Case) -> Reference:
+    """The reference of a case from its file; the bounds are made when they are asked for, and kept
+    beside it.
+    """
+    outputs, gradients = torch.load(path)
+    expected = outputs, gradients if case.training else {}
+
+    @functools.cache
+    def bounds() -> Mapping[str, float]:
+        beside = path.with_name(f"{path.name}-{case.mode}.json")
+        if not beside.exists():
+            beside.write_text(json.dumps(bounds_of(case, expected)))
+        return json.loads(beside.read_text())
+
+    return Reference(expected, bounds)
 
 
 def _name(case: Case) -> str:

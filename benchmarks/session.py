@@ -17,7 +17,7 @@ from cases import Case
 from contenders import contender
 from graphs import graph_of
 from measure import say
-from options import Plan
+from options import OTHERS, Plan
 from processes import Origin
 from references import ReferenceFiles
 
@@ -55,14 +55,16 @@ class Session(AbstractContextManager):
         start, graph = time.monotonic(), graph_of(case.graph)
         request = {"case": asdict(case), "threads": plan.threads, "pace": asdict(plan.pace)}
         request["references"] = str(self._reference(case, plan))
-        found = self.plain.ask({**request, "contenders": plan.contenders}, PROCESS_S)
+        found = self.plain.ask({**request, "contenders": plan.contenders, "least": True}, PROCESS_S)
         if found is None:
             raise SystemExit(f"{case.title}: the measuring process failed")
         rows = {row["contender"]: row for row in found["rows"] if row["problem"] is None}
         again = [name for name in rows if name in plan.on_huge_pages(rows)]
         if again:
             say(f"{case.title}: the same with huge pages")
-            huge = self.huge.ask({**request, "contenders": again}, PROCESS_S)
+            pace = {**asdict(plan.pace), "budget_s": min(plan.pace.budget_s, OTHERS.budget_s)}
+            request |= {"contenders": again, "least": False, "pace": pace}
+            huge = self.huge.ask(request, PROCESS_S)
             for row in (huge or {"rows": []})["rows"]:
                 rows[row["contender"]]["thp_ms"] = row["median_ms"]
         names = [name for name in plan.weighed if name in rows]

@@ -24,7 +24,16 @@ from contenders import ABLATIONS, CONTENDERS
 from graphs import GRAPHS
 from layers import LAYERS, workload
 from measure import Pace, Row, by_threads, prepare
-from references import ReferenceFiles, allowed, errors_of, keep, load, references, relative_error
+from references import (
+    Reference,
+    ReferenceFiles,
+    allowed,
+    errors_of,
+    keep,
+    load,
+    reference,
+    relative_error,
+)
 
 COMPARED = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "torch-csr", "gossamer-dgl", "gossamer")
 
@@ -37,27 +46,29 @@ def tiny(layer: str, mode: str) -> Case:
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_contenders_agree_with_the_reference(layer, mode):
     case = tiny(layer, mode)
-    expected, bounds = references(case)
+    exact = reference(case)
     for name in COMPARED:
         if not CONTENDERS[name].installed or layer not in CONTENDERS[name].builders():
             continue
-        row, _ = prepare(case, name, expected, bounds)
+        row, _ = prepare(case, name, exact)
         assert row.problem is None, f"{name}: {row.problem}"
-        assert set(row.errors) == set(bounds)
+        assert set(row.errors) == set(exact.bounds())
 
 
 def test_a_contender_with_another_gradient_is_not_timed():
     case = tiny("gcn", "training")
-    (outputs, gradients), bounds = references(case)
+    exact = reference(case)
+    exact.bounds()
+    _, gradients = exact.expected
     gradients["weight"] = gradients["weight"] + gradients["weight"].abs().max() * 1e-3
-    row, step = prepare(case, "gossamer", (outputs, gradients), bounds)
+    row, step = prepare(case, "gossamer", exact)
     assert step is None
     assert row.problem.startswith("differs: gradient of weight")
 
 
 def test_what_is_missing_in_a_table_of_builders_is_not_expressible():
     case = tiny("gat", "inference")
-    row, step = prepare(case, "torch-csr", *references(case))
+    row, step = prepare(case, "torch-csr", reference(case))
     assert (row.problem, step) == ("not expressible", None)
 
 
@@ -170,7 +181,7 @@ def test_the_page_holds_bars_cases_and_pictures(tmp_path):
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_every_pass_can_be_left_out(name):
     case = tiny("gat", "training")
-    row, _ = prepare(case, name, *references(case))
+    row, _ = prepare(case, name, reference(case))
     assert row.problem is None
 
 
@@ -246,13 +257,23 @@ def test_both_modes_of_a_case_share_a_reference(tmp_path):
     path, case = files.place(inference)
     assert case == training
     keep(case, path)
-    (outputs, gradients), bounds = load(path, inference)
-    assert (gradients, set(bounds)) == ({}, {"output"})
-    (expected, wanted), _ = references(training)
-    (_, gradients), bounds = load(path, training)
+    found, exact = load(path, inference), reference(training)
+    (outputs, gradients), (expected, wanted) = found.expected, exact.expected
+    assert (gradients, set(found.bounds())) == ({}, {"output"})
     assert all(torch.equal(*pair) for pair in zip(outputs, expected, strict=True))
+    found = load(path, training)
+    _, gradients = found.expected
     assert all(torch.equal(gradients[name], wanted[name]) for name in wanted)
-    assert set(bounds) == {"output", "gradient of x", "gradient of weight"}
+    assert found.bounds() == load(path, training).bounds() == exact.bounds()
+    assert set(found.bounds()) == {"output", "gradient of x", "gradient of weight"}
+
+
+def test_what_float32_loses_is_asked_for_only_where_the_tolerance_is_not_enough():
+    asked = []
+    exact = Reference(([], {}), lambda: asked.append(1) or {"output": 2e-5, "gradient of x": 1e-5})
+    assert (exact.wrong({"output": 9e-6}), asked) == ([], [])
+    assert exact.wrong({"output": 1.5e-5, "gradient of x": 1.1e-5}) == ["gradient of x"]
+    assert exact.wrong({"output": float("inf")}) == ["output"]
 
 
 def test_threads_give_the_same_bits_and_times_of_each():

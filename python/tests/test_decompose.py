@@ -106,6 +106,12 @@ def test_padding():
 PARTS = {
     "glu": lambda x, y: F.glu(torch.cat([x, y], 1), 1),
     "logaddexp": lambda x, y: torch.logaddexp(x, 2 * y) + x.logaddexp(x),
+    "logaddexp_broadcast": lambda x, y: torch.logaddexp(x, y[:, :1]) * y,
+    "lerp": lambda x, y: torch.lerp(x, y[:, 1:2], 0.3) + x[:, :1].lerp(y, 0.8),
+    "lerp_tensor": lambda x, y: torch.lerp(x, y, 2 * torch.sigmoid(x[:, :1]) - 0.5),
+    "attention": lambda x, y: F.scaled_dot_product_attention(
+        torch.stack([x, y], 1), torch.stack([y, x * y], 1), x.unsqueeze(1).expand(-1, 2, 3)
+    ).flatten(1),
     "mse_loss": lambda x, y: F.mse_loss(x, y, reduction="none"),
     "huber_loss": lambda x, y: F.huber_loss(3 * x, y, reduction="none", delta=0.7),
     "smooth_l1_loss": lambda x, y: F.smooth_l1_loss(3 * x, y, reduction="none", beta=0.7),
@@ -131,6 +137,28 @@ class Named(nn.Module):
 @pytest.mark.parametrize("name", PARTS)
 def test_functions(name):
     assert_compiled(Layer(Named(name)))
+
+
+def test_mailbox_meets_nodes():
+    """Torch functions that ask for sizes where rows of nodes meet messages."""
+
+    def reduce(nodes):
+        m, h = nodes.mailbox["m"], nodes.data["h"].unsqueeze(1)
+        way = torch.lerp(m, h, 0.25) + torch.lerp(m, h, torch.sigmoid(h)) + torch.logaddexp(h, m)
+        attended = F.scaled_dot_product_attention(h, m, way, scale=0.3)
+        return {"o": attended.squeeze(1) + way.mean(1)}
+
+    class Attended(nn.Module):
+        forward = staticmethod(once(copy_h, reduce))
+
+    assert_compiled(Attended())
+
+
+@pytest.mark.parametrize("weight", [1.0, torch.tensor(1.0, dtype=torch.float64)], ids=["n", "t"])
+def test_the_end_of_lerp_is_exact(weight):
+    """input + 1 (end - input) would lose a small end beside a large input."""
+    layer = once(lambda edges: {"m": torch.lerp(1e20 * edges.src["h"], H[0], weight)}, mail_sum)
+    assert_twins(layer, H, fallback="error")
 
 
 @pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss], ids=["huber", "smooth_l1"])

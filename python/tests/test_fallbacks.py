@@ -104,3 +104,29 @@ def test_rows_without_numbers_run_eagerly_with_a_clear_reason(width):
     assert x.grad.shape == x.shape
     (entry,) = gs.explain(fast).fallbacks
     assert entry.file == __file__
+
+
+PICKED = "positions are not compiled"
+REASONS = {
+    # what the user writes: what the reason names, what the remedy says
+    "roll": (lambda m: torch.roll(m, 1, -1).sum(1), "torch.roll decides by", "write it with"),
+    "pinv": (lambda m: torch.linalg.pinv(m).sum(2), "torch.linalg.pinv decides by", "call it out"),
+    "size": (lambda m: m.sum(1) if m.shape[1] > 2 else m[:, 0], "a decision on", "torch.where"),
+    "argmax": (lambda m: m.argmax(1) + m.sum(1), "aten.argmax.default", PICKED),
+    "place": (lambda m: m.max(1)[1] + m.sum(1), "result 1 of aten.max.dim", PICKED),
+    "sort": (lambda m: m.sort(1)[0].mean(1), "aten.sort.default", "not ordered"),
+    "columns": (lambda m: m[..., [1, 0]].sum(1), "an axis other than the first", "slices"),
+    "pairs": (lambda m: (m @ m.mT).sum((1, 2)), "(rows, degree, degree) pairs the", "their sum"),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_a_reason_names_the_function_and_a_remedy(name):
+    function, reason, remedy = REASONS[name]
+    layer = once(copy_h, lambda nodes: {"o": function(nodes.mailbox["m"])})
+    with pytest.raises(gs.errors.UnsupportedError) as raised:
+        call(gs.compile(layer, fallback="error"), make_graph(), H)
+    assert reason in raised.value.reason
+    assert remedy in str(raised.value)
+    assert raised.value.line == function.__code__.co_firstlineno
+    assert_twins(layer, H)

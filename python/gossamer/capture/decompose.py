@@ -124,10 +124,46 @@ def _glu(recorder: Recorder, input: Tensor, dim: int = -1):
 
 def _logaddexp(recorder: Recorder, input: Tensor, other: Tensor):
     """As a logsumexp of two, which is smooth where both are equal."""
-    if not composite.same_shape(input.shape, other.shape) or input.dtype != other.dtype:
+    shape = composite.broadcast_shape(input.shape, other.shape)
+    if shape is None or input.dtype != other.dtype:
         return None
     rule = composite.TABLE[torch.logsumexp]
-    return rule(recorder, torch.stack([input, other], dim=-1), -1)
+    pair = [input.expand(shape), other.expand(shape)]
+    return rule(recorder, torch.stack(pair, dim=-1), -1)
+
+
+def _lerp(recorder: Recorder, input: Tensor, end: Tensor, weight: Tensor | float):
+    """From input to end; counted from end where that is nearer, so that weight 1 gives end."""
+    parts = [part for part in (input, end, weight) if isinstance(part, Tensor)]
+    if any(part.dtype != input.dtype or not part.is_floating_point() for part in parts):
+        return None
+    way = end - input
+    if type(weight) in (int, float):
+        return input + weight * way if abs(weight) < 0.5 else end - (1 - weight) * way
+    if not isinstance(weight, Tensor):
+        weight = torch.tensor(weight, dtype=input.dtype)
+    return torch.where(weight.abs() < 0.5, input + weight * way, end - (1 - weight) * way)
+
+
+def _attention(
+    recorder: Recorder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+):
+    """torch.nn.functional.scaled_dot_product_attention without mask and dropout."""
+    plain = attn_mask is None and dropout_p == 0 and not is_causal and not enable_gqa
+    width = query.shape[-1]
+    if not plain or type(width) is not int or key.dim() != query.dim():
+        return None
+    scores = query @ key.transpose(-2, -1)
+    scale = 1 / math.sqrt(width) if scale is None else scale
+    return torch.softmax(scores * scale, dim=-1) @ value
 
 
 def _difference(input: Tensor, target: Tensor, reduction: str, named: dict) -> Tensor | None:
@@ -195,6 +231,9 @@ TABLE = {
     torch.nn.functional.glu: _glu,
     torch.logaddexp: _logaddexp,
     Tensor.logaddexp: _logaddexp,
+    torch.lerp: _lerp,
+    Tensor.lerp: _lerp,
+    torch.nn.functional.scaled_dot_product_attention: _attention,
     torch.nn.functional.mse_loss: _mse_loss,
     torch.nn.functional.huber_loss: _huber_loss,
     torch.nn.functional.smooth_l1_loss: _smooth_l1_loss,

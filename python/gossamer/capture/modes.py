@@ -91,8 +91,9 @@ class ApiMode(TorchFunctionMode):
         if record is None:
             record = composite.TABLE.get(func) or decompose.TABLE.get(func)
             adapted = autocast.adapt(func, args, kwargs)
-        if record is not None and adapted is not None:
-            result = record(recorder, *adapted[0], **adapted[1])
-            if result is not None:
-                return result
-        return func(*args, **kwargs)
+        with recorder.within(func):
+            if record is not None and adapted is not None:
+                result = record(recorder, *adapted[0], **adapted[1])
+                if result is not None:
+                    return result
+            return func(*args, **kwargs)

@@ -23,6 +23,7 @@ from sympy.logic.boolalg import BooleanFunction
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, _constrain_range_for_size
+from torch.overrides import resolve_name
 from torch.utils._pytree import tree_map
 
 from . import composite
@@ -38,6 +39,13 @@ _MAX_CONSTANT = 256
 _WITHOUT_DERIVATIVE = (aten.floor_divide, aten.floor_divide_)
 
 
+#: What to write instead of a torch function that is not compiled.
+NO_SUCH_FUNCTION = (
+    "write it with arithmetic, sums, maxima, softmax, products and slices, or call it outside of "
+    "the function"
+)
+
+
 class _Env(ShapeEnv):
     """A shape environment that remembers the first question it could not answer.
 
@@ -45,22 +53,31 @@ class _Env(ShapeEnv):
     """
 
     unanswered: UntraceableError | None = None
+    #: The torch function that the user's code is in.
+    function: Callable | None = None
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().evaluate_expr(*args, **kwargs)
         except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as error:
             if self.unanswered is None:
-                self.unanswered = size_decision(error)
+                self.unanswered = size_decision(error, self.function)
             raise
 
 
-def size_decision(error: Exception) -> UntraceableError:
-    """What a question about an unknown size or value means to the user."""
+def size_decision(error: Exception, function: Callable | None = None) -> UntraceableError:
+    """What a question about an unknown size or value means to the user.
+
+    Args:
+        function: the torch function that asks; None when the user's own code does.
+    """
     condition = getattr(error, "cond", None)
     asked = f" ({condition})" if condition is not None else ""
     file, line = user_place()
     unknown = f"a number of rows, a degree or a value{asked}"
+    name = function and resolve_name(function)
+    if name:
+        return UntraceableError(f"{name} decides by {unknown}", file, line, NO_SUCH_FUNCTION)
     if condition is None or isinstance(condition, (Relational, BooleanFunction)):
         remedy = "compute with tensor operators, or choose with torch.where"
         return UntraceableError(f"a decision on {unknown}", file, line, remedy)
@@ -136,6 +153,15 @@ class Recorder:
             yield
         finally:
             self.recording = before
+
+    @contextlib.contextmanager
+    def within(self, function: Callable) -> Iterator[None]:
+        """The user's code calls a torch function: what the block asks of sizes, that one asks."""
+        before, self.env.function = self.env.function, function
+        try:
+            yield
+        finally:
+            self.env.function = before
 
     def input(self, spec: InputSpec, rows: int | torch.SymInt | None, persistent: bool) -> Tensor:
         """A new tensor for an input. `persistent`: writes in place would outlive the call."""

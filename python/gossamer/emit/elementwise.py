@@ -284,7 +284,6 @@ def _addcmul(e: Elements, x: Value, a: Value, b: Value, value: Any) -> Value:
 
 _define(3, _addcmul, aten.addcmul.default)
 _define(3, lambda e, x, a, b, value: e.add(x, _scaled(e, e.div(a, b), value)), aten.addcdiv.default)
-_define(3, lambda e, x, y, w: e.add(x, e.mul(w, e.sub(y, x))), aten.lerp.Tensor, aten.lerp.Scalar)
 
 
 def _clamp_tensors(lowering: Lowering, node: fx.Node) -> Table:

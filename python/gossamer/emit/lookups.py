@@ -20,6 +20,8 @@ aten = torch.ops.aten
 #: An index of more numbers per row than this is not taken apart.
 _MOST_COLUMNS = 64
 
+_CUT = "write slices of the features with torch.cat or torch.stack"
+
 #: Operators whose result has the numbers of their first operand.
 _COPIES = (
     aten.view.default,
@@ -95,14 +97,16 @@ def _field_of(lowering: Lowering, node: fx.Node) -> str:
 def _index(lowering: Lowering, node: fx.Node) -> Table:
     source, indices = node.args
     if len(indices) != 1 or indices[0] is None:
-        raise UntraceableError("an axis other than the first is indexed, or several are")
+        raise UntraceableError(
+            "an axis other than the first is indexed, or several are", remedy=_CUT
+        )
     return lookup(lowering, source, indices[0], from_end=True)
 
 
 def _index_select(lowering: Lowering, node: fx.Node) -> Table:
     source, dim, index = node.args
     if lowering.table(source).axis(dim) != 0:
-        raise UntraceableError("an axis other than the first is indexed")
+        raise UntraceableError("an axis other than the first is indexed", remedy=_CUT)
     return lookup(lowering, source, index, from_end=False)
 
 

@@ -13,6 +13,7 @@ from gossamer.capture.errors import UntraceableError
 
 from .elements import Elements
 from .ir import Builder, Type, Value
+from .missing import missing
 from .symbolic import is_symbolic, symbolic_table
 from .table import STORAGE_ONLY, Axis, Space, Table, compute_word, dtype_word, features
 
@@ -72,7 +73,7 @@ class Lowering(Space):
         handler = handlers.get(node.target)
         try:
             if handler is None:
-                raise UntraceableError(f"{node.target} is not compiled")
+                raise missing(node.target)
             result = handler(self, node)
             if isinstance(result, Table):
                 self._check(node, result)

@@ -16,6 +16,7 @@ from gossamer.capture.errors import UntraceableError
 
 from .ir import Type
 from .lower import Lowering, out_dtype
+from .missing import missing_result
 from .table import Axis, Table, compute_word, features
 
 aten = torch.ops.aten
@@ -206,7 +207,7 @@ def item(lowering: Lowering, node: fx.Node) -> Any:
     """One result of an operator with several."""
     result = lowering.results(node.args[0])[node.args[1]]
     if result is None:
-        raise UntraceableError(f"result {node.args[1]} of {node.args[0].target} is not compiled")
+        raise missing_result(node.args[0].target, node.args[1])
     return result
 
 

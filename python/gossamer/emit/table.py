@@ -82,6 +82,17 @@ def features(axes: Sequence[Axis]) -> tuple[int, ...]:
     return tuple(axis for axis in axes if isinstance(axis, int))
 
 
+def _mixes_rows(axes: Sequence[Axis]) -> UntraceableError:
+    names = {"r": "rows", "d": "degree", "rd": "rows * degree"}
+    shape = ", ".join(names.get(axis, str(axis)) for axis in axes)
+    if axes.count("d") > 1:
+        return UntraceableError(
+            f"a tensor of shape ({shape}) pairs the messages of a node with one another",
+            remedy="compare messages with their sum, mean or maximum, or with nodes.data",
+        )
+    return UntraceableError(f"a tensor of shape ({shape}) mixes rows")
+
+
 class Space:
     """Reads shapes of one captured call, and makes values agree in rows and features."""
 
@@ -124,7 +135,7 @@ class Space:
             or len(set(words)) < len(words)
             or "".join(words) not in ("", "r", "rd", "dr")
         ):
-            raise UntraceableError(f"a tensor of shape ({', '.join(map(str, shape))}) mixes rows")
+            raise _mixes_rows(axes)
         kind = next(iter(kinds), None)
         if "d" in "".join(words):
             return tuple(axes), self.rows("mailbox")

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 import gossamer as gs
 from fuzz.rounding import RoundingNoise
 from fuzz.trials import Trial
+from gossamer import native
 from gossamer.capture.session import Options
 from gossamer.compiled import CompiledModule
 from programs.data import Rows, fill_parameters
@@ -121,6 +122,10 @@ class _Check:
             kinds.append(self.compare(found, name))
             with threads(2), nullcontext() if call else _Regions():
                 self.compare_bits(self.evaluate(fast, self.dtype), found, name)
+        for number in settings.variants:
+            with threads(1), native.forced_variant(number):
+                found = self.evaluate(fast, self.dtype)
+            kinds.append(self.compare(found, f"{label}, variant {number}"))
         report = gs.explain(fast)
         if report.fallbacks:
             raise Disagreement(f"{label}: the compiler refused {report.fallbacks[0]}")

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from fuzz.body import Body, Draw, Model, Shape, Value
-from fuzz.vocabulary import IN_MAILBOX, ON_ROWS, UNCOMPILABLE, Operator, aggregate, aggregated
+from fuzz.labels import ON_LABELS
+from fuzz.mailbox import IN_MAILBOX, UNCOMPILABLE, aggregate, aggregated
+from fuzz.vocabulary import ON_ROWS, Operator
 
 MAX_OUTPUTS = 3
 
@@ -17,12 +19,15 @@ Fields = dict[str, Shape]
 
 @dataclass
 class Frames:
-    """What functions can read of one relation: floating point fields, and labels of edges."""
+    """What functions can read of one relation: floating point fields, and labels.
+
+    Labels are names, and where messages read them: "src", "dst" or "data" of edges.
+    """
 
     src: Fields = field(default_factory=dict)
     dst: Fields = field(default_factory=dict)
     edge: Fields = field(default_factory=dict)
-    labels: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,22 +75,27 @@ def message(draw: Draw, model: Model, frames: Frames) -> Function:
     sources += [(f"edges.dst[{key!r}]", shape) for key, shape in frames.dst.items()]
     sources += [(f"edges.data[{key!r}]", shape) for key, shape in frames.edge.items()]
     _load(body, sources, "edges", 3)
-    for key in frames.labels:
-        if body.choose([False, False, True]):
-            body.let(f"edges.data[{key!r}]", (), "edges", "int")
+    for key, place in frames.labels:
+        if body.choose([True, False]):
+            body.let(f"edges.{place}[{key!r}]", (), "edges", "int")
+            _operate(body, ON_LABELS, 2)
     _operate(body, ON_ROWS, 5)
     results = [v for v in body.unused() if v.kind == "float"][-MAX_OUTPUTS:] or [body.pick()]
     return _finish(body, "edges", "m", results)
 
 
 def reduce(
-    draw: Draw, model: Model, messages: Fields, dst: Fields, uncompilable: bool = False
+    draw: Draw, model: Model, messages: Fields, frames: Frames, uncompilable: bool = False
 ) -> Function:
     """A function of a mailbox and the nodes' own fields."""
     body = Body(draw, model, "nodes")
     _load(body, [(f"nodes.mailbox[{k!r}]", s) for k, s in messages.items()], "mailbox", 3)
-    if dst and body.choose([False, True]):
-        _load(body, [(f"nodes.data[{k!r}]", s) for k, s in dst.items()], "nodes", 1)
+    if frames.dst and body.choose([False, True]):
+        _load(body, [(f"nodes.data[{k!r}]", s) for k, s in frames.dst.items()], "nodes", 1)
+    for key, place in frames.labels:
+        if place == "dst" and body.choose([True, False]):
+            body.let(f"nodes.data[{key!r}]", (), "nodes", "int")
+            _operate(body, ON_LABELS, 1)
     _operate(body, IN_MAILBOX, 4)
     if uncompilable:
         m = body.pick(lambda v: v.rows == "mailbox")

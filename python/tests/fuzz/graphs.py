@@ -11,6 +11,8 @@ from programs.graphs import BlocksCase, GraphCase, HeteroCase
 
 MAX_NODES, MAX_EDGES = 7, 18
 LARGE_NODES, LARGE_EDGES = 700, 6000
+LOPSIDED = ((60, 2), (2, 60))
+"""Sources and destinations, so that products are cheaper at one end."""
 
 Ends = tuple[np.ndarray, np.ndarray]
 
@@ -76,16 +78,19 @@ def homo(draw: Draw) -> GraphCase:
 
 def bipartite(draw: Draw) -> GraphCase:
     """Two node types and one relation."""
-    big = draw(st.sampled_from([False] * 5 + [True]))
-    num_src, num_dst = (LARGE_NODES, 500) if big else (_nodes(draw), _nodes(draw))
-    ends = large(num_src, num_dst) if big else _ends(draw, num_src, num_dst)
+    size = draw(st.sampled_from(["small"] * 4 + ["lopsided", "large"]))
+    if size == "lopsided":
+        num_src, num_dst = draw(st.sampled_from(LOPSIDED))
+    else:
+        num_src, num_dst = (LARGE_NODES, 500) if size == "large" else (_nodes(draw), _nodes(draw))
+    ends = large(num_src, num_dst) if size == "large" else _ends(draw, num_src, num_dst)
     return GraphCase("bipartite", "bipartite", ends, num_src, num_dst)
 
 
 def block(draw: Draw) -> GraphCase:
     """A block: destinations are the first sources."""
     num_dst = _nodes(draw)
-    num_src = num_dst + draw(st.integers(0, 3))
+    num_src = num_dst + draw(st.sampled_from([0, 1, 2, 3, 60]))
     return GraphCase("block", "block", _ends(draw, num_src, num_dst), num_src, num_dst)
 
 

@@ -40,6 +40,7 @@ class Settings:
 
     calls: 1 runs regions only; at the second call the whole forward becomes one program.
     without: sets of optional passes; the program is compiled once without each of them.
+    variants: those of the program that are forced in turn, where it has them.
     thorough: all this was chosen already.
     """
 
@@ -47,6 +48,7 @@ class Settings:
     calls: int = 1
     numerics: str = "fast"
     without: tuple[tuple[str, ...], ...] = ()
+    variants: tuple[int, ...] = ()
     thorough: bool = False
 
 
@@ -138,7 +140,7 @@ def _message_and_reduce(
     if builtin in ("reduce", "both"):
         got = builtin_reduce(f.draw, f.model, sent.outputs)
     else:
-        got = reduce(f.draw, f.model, sent.outputs, frames.dst, uncompilable)
+        got = reduce(f.draw, f.model, sent.outputs, frames, uncompilable)
     return sent, got
 
 
@@ -175,8 +177,11 @@ def _frames(f: Forward, g: str) -> Frames:
     frames.src = f.inputs_of("u", "src", f"{g}.srcdata", 1, 2)
     frames.dst = f.inputs_of("v", "dst", f"{g}.dstdata", 0, 2)
     frames.edge = f.inputs_of("w", "edge", f"{g}.edata", 0, 2)
-    if f.choose([False] * 5 + [True]):
-        frames.labels = (f.input("k", "edge", f"{g}.edata", "label")[0],)
+    where = f.choose([None] * 5 + ["edge", "edge", "src", "dst"])
+    if where is not None:
+        target = {"edge": "edata", "src": "srcdata", "dst": "dstdata"}[where]
+        key, _ = f.input("k", where, f"{g}.{target}", "label")
+        frames.labels = ((key, "data" if where == "edge" else where),)
     return frames
 
 
@@ -308,6 +313,7 @@ def numbered(trial: Trial, number: int) -> Trial:
     """The trial with what `number` says it is compiled for, so that each way has its share.
 
     Every third is also called as a whole; every fourth also leaves out one pass, or all but one.
+    Of half of those on a relation of two ends one variant is forced.
     """
     settings = trial.settings
     if settings.thorough:
@@ -317,7 +323,9 @@ def numbered(trial: Trial, number: int) -> Trial:
     one = OPTIONAL_PASSES[place % len(OPTIONAL_PASSES)]
     left_out = tuple(name for name in OPTIONAL_PASSES if name != one) if others else (one,)
     without = (left_out,) if number % 4 == 0 else ()
-    return replace(trial, settings=replace(settings, calls=calls, without=without))
+    variants = (place % 4,) if others and getattr(trial.graph, "kind", "") != "homo" else ()
+    settings = replace(settings, calls=calls, without=without, variants=variants)
+    return replace(trial, settings=settings)
 
 
 def _forward(draw: Draw) -> Forward:
@@ -330,6 +338,11 @@ def _settings(f: Forward, thorough: bool) -> Settings:
     numerics = f.choose(["fast", "fast", "fast", "strict"])
     if thorough:
         return Settings(
-            dtype, 2, numerics, (*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES), True
+            dtype,
+            2,
+            numerics,
+            (*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES),
+            variants=tuple(range(4)),
+            thorough=True,
         )
     return Settings(dtype, numerics=numerics)

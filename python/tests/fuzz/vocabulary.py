@@ -48,6 +48,9 @@ UNARY = (
     "torch.where({x} > 0.25, {x}, torch.zeros_like({x}))",
     "{x}.masked_fill({x} < -0.5, 0.5)",
     "{x}.detach() * {x}",
+    "torch.nan_to_num({x}, 0.5)",
+    "torch.nan_to_num(torch.where({x} > 0.5, math.nan, {x}), 0.25)",
+    "F.smooth_l1_loss({x}, torch.ones_like({x}), reduction='none')",
 )
 
 BINARY = (
@@ -64,6 +67,13 @@ BINARY = (
     "torch.addcmul({x}, {x}, {y}, value=0.5)",
     "(1 + {x} ** 2) ** {y}.clamp(-1, 1)",
     "torch.atan2({x}, {y}.abs() + 0.5)",
+    "torch.logaddexp({x}, {y})",
+)
+
+LOSSES = (
+    "F.mse_loss({x}, {y}, reduction='none')",
+    "F.huber_loss({x}, {y}, reduction='none', delta=0.4)",
+    "F.l1_loss({x}, {y}, reduction='none')",
 )
 
 PARAMETRIC = (
@@ -86,6 +96,13 @@ def binary(body: Body) -> Value | None:
     y = body.pick(lambda v: joint_shape(x.shape, v.shape) is not None)
     (a, b), shape, rows = aligned([x, y])
     return body.let(body.choose(BINARY).format(x=a, y=b), shape, rows)
+
+
+def loss(body: Body) -> Value | None:
+    """Of each element, against another value of its shape."""
+    x = body.pick()
+    y = body.pick(lambda v: v.rows == x.rows and v.shape == x.shape)
+    return body.let(body.choose(LOSSES).format(x=x.name, y=y.name), x.shape, x.rows)
 
 
 def parametric(body: Body) -> Value | None:
@@ -193,9 +210,13 @@ def normalise_features(body: Body) -> Value | None:
         "{x} / ({x}.norm(dim=-1, keepdim=True) + 0.5)",
         "F.log_softmax({x}, dim=-1)",
         "{x}.softmax({first})",
+        "{x} * torch.linspace(-1, 1.5, {f}, dtype={x}.dtype)",
+        "({x} - torch.std_mean({x}, -1, keepdim=True, correction=0)[1]).square()",
     ]
     if x.shape[-1] > 1:
         forms.append("F.layer_norm({x}, ({f},))")
+        if x.rows != "mailbox" and x.shape[0] % 2 == 0 and len(x.shape) == 2:
+            forms.append("F.group_norm({x}, 2)")
     code = body.choose(forms).format(x=x.name, f=x.shape[-1], first=LEAD[x.rows])
     return body.let(code, x.shape, x.rows)
 
@@ -227,8 +248,10 @@ def cut(body: Body) -> Value | None:
     if x is None:
         return None
     n, half = x.shape[-1], (x.shape[-1] + 1) // 2
+    gated = [(f"F.glu({x.name}, -1)", (half,))] if n % 2 == 0 else []
     code, shape = body.choose(
         [
+            *gated,
             (f"{x.name}[..., :{half}]", (half,)),
             (f"{x.name}[..., {half}:]", (n - half,)),
             (f"{x.name}[..., 0]", ()),
@@ -372,17 +395,6 @@ def masked(body: Body) -> Value | None:
     return body.let(form.format(c=c.name, x=x.name, y=y.name), x.shape, x.rows)
 
 
-def same_label(body: Body) -> Value | None:
-    k = body.pick(kind="int")
-    if k is None:
-        return None
-    x = body.pick(lambda v: v.rows == k.rows and v.shape == k.shape)
-    code, kind = f"{k.name} == {body.choose([1, 0])}", "bool"
-    if x is not None and body.choose([False, True]):
-        code, kind = f"{x.name} * {k.name}", "float"
-    return body.let(code, k.shape, k.rows, kind)
-
-
 ON_ROWS: tuple[Operator, ...] = (
     binary,
     unary,
@@ -407,111 +419,6 @@ ON_ROWS: tuple[Operator, ...] = (
     outer_product,
     matrix_product,
     heads_weight,
-    same_label,
+    loss,
 )
 """Operators for rows of any kind; the frequent ones are there twice."""
-
-AGGREGATORS = (
-    "{m}.sum(1)",
-    "{m}.mean(1)",
-    "{m}.max(1)[0]",
-    "{m}.min(1).values",
-    "torch.sum({m}, dim=1)",
-    "{m}.amax(1)",
-    "torch.logsumexp({m}, 1)",
-    "{m}.norm(dim=1)",
-    "{m}.std(1, unbiased=False)",
-    "{m}.var(1, unbiased=False)",
-    "{m}.square().sum(1).sqrt()",
-    "{m}.sum(1) / {m}.shape[1]",
-    "{m}.mean(1) * math.log({m}.shape[1] + 1)",
-    "{m}.sum(1) / {m}.shape[1] ** 0.5",
-    "torch.max({m}, dim=1).values - {m}.mean(1)",
-)
-
-
-def aggregate(body: Body) -> Value | None:
-    """Messages of a node become one."""
-    m = body.pick(lambda v: v.rows == "mailbox")
-    return m and aggregated(body, m)
-
-
-def aggregated(body: Body, m: Value) -> Value:
-    return body.let(body.choose(AGGREGATORS).format(m=m.name), m.shape, "nodes")
-
-
-def weighted_sum(body: Body) -> Value | None:
-    """Attention in the reducer."""
-    m = body.pick(lambda v: v.rows == "mailbox")
-    if m is None:
-        return None
-    s = body.pick(lambda v: v.rows == "mailbox" and joint_shape(v.shape, m.shape) is not None)
-    (a, b), shape, _ = aligned([s, m])
-    form = body.choose(
-        [
-            "(torch.softmax({a}, dim=1) * {b}).sum(1)",
-            "(F.softmax({a} * 0.5, 1) * {b}).sum(dim=1)",
-            "({a} * {b}).sum(1)",
-            "(torch.sigmoid({a}) * {b}).mean(1)",
-            "({a} * {b}).sum(1) / ({a}.abs().sum(1) + 0.5)",
-        ]
-    )
-    return body.let(form.format(a=a, b=b), shape, "nodes")
-
-
-def within_mailbox(body: Body) -> Value | None:
-    """Messages beside those of the same node."""
-    m = body.pick(lambda v: v.rows == "mailbox")
-    if m is None:
-        return None
-    form = body.choose(
-        [
-            "torch.softmax({m}, dim=1)",
-            "{m} - {m}.mean(1, keepdim=True)",
-            "{m} - {m}.max(1, keepdim=True)[0]",
-            "{m} / ({m}.abs().sum(1, keepdim=True) + 0.5)",
-            "F.log_softmax({m}, dim=1)",
-        ]
-    )
-    return body.let(form.format(m=m.name), m.shape, "mailbox")
-
-
-def of_degree(body: Body) -> Value | None:
-    """The number of messages as a number, or counted."""
-    m = body.pick(lambda v: v.rows == "mailbox")
-    x = body.pick(lambda v: v.rows == "nodes")
-    if m is None or x is None:
-        return None
-    form = body.choose(
-        [
-            "{x} / {m}.shape[1]",
-            "{x} * {m}.size(1)",
-            "{x} + 1 / {m}.shape[1]",
-            "{x} * {m}.shape[1] ** -0.5",
-        ]
-    )
-    return body.let(form.format(m=m.name, x=x.name), x.shape, "nodes")
-
-
-IN_MAILBOX: tuple[Operator, ...] = (
-    aggregate,
-    weighted_sum,
-    aggregate,
-    within_mailbox,
-    of_degree,
-    *ON_ROWS,
-)
-"""Operators for the body of a reduce function."""
-
-UNCOMPILABLE = (
-    "{m}.sort(1)[0].cumsum(1).sum(1)",
-    "{m}.median(1)[0]",
-    "{m}.sum(1) / (1 + {m}.abs().max())",
-    "{m}.sum(1) * (2.0 if {m}.sum() > 0 else 3.0)",
-    "{m}.sum(1) + {m}.abs().max().item()",
-    "torch.softmax({m}.sum(1), dim=0)",
-    "{m}.flip(1).cumsum(1).mean(1)",
-    "torch.from_numpy({m}.detach().numpy().sum(1)) + {m}.mean(1)",
-    "sum(({m}[:, d] / (d + 1) for d in range({m}.shape[1])), torch.zeros_like({m}[:, 0]))",
-)
-"""Aggregators that need other rows, a value in Python, or an order of messages: eager code."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +24,8 @@ PARTS = {
     "schedules": "the choice of schedules beside each choice forced",
     "ablations": "each pass of the compiler left out in turn",
 }
+# Away from the base case, only these are measured with huge pages, and these are weighed.
+COMPARED, WEIGHED = (OURS, "dgl", "pyg"), (OURS, "dgl")
 QUICK_CONTENDERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic", OURS)
 QUICK, BASE = Pace(5, budget_s=1.5, slow_s=3.0), Pace(11, budget_s=3.0, slow_s=5.0)
 # Of cases away from the base graph or size, of ablations, and of everything with huge pages.
@@ -36,21 +37,15 @@ class Plan:
     """How a case is measured.
 
     Attributes:
-        contenders: names. weighed: those whose memory is measured.
-        thp: also with huge pages. slow_too: there also those whose calls are so slow that they are
-            made once.
+        contenders: names. weighed: those whose memory is measured. thp: those that are measured
+            with huge pages too.
     """
 
     contenders: list[str]
     weighed: list[str]
-    thp: bool
+    thp: list[str]
     threads: int
     pace: Pace
-    slow_too: bool = True
-
-    def on_huge_pages(self, rows: Mapping[str, Mapping]) -> list[str]:
-        """The contenders to measure once more, of those that were measured without."""
-        return [name for name in rows if self.thp and (self.slow_too or not rows[name]["once"])]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -70,7 +65,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--thp",
         action=argparse.BooleanOptionalAction,
-        help="also with torch's huge pages; so it is without --quick",
+        help="all once more with torch's huge pages; else those in the base cases, some in others",
     )
     for name, what in PARTS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"{what}; only that")
@@ -136,32 +131,35 @@ def plan_of(options: argparse.Namespace) -> Plan:
     return Plan(
         contenders=names,
         weighed=names if options.weigh is None else options.weigh,
-        thp=not options.quick if options.thp is None else options.thp,
+        thp=names if options.thp or (options.thp is None and not options.quick) else [],
         threads=options.threads,
         pace=with_rounds(pace, options),
     )
 
 
 def plan_for(case: Case, options: argparse.Namespace, plan: Plan) -> Plan:
-    """The plan for one case: what bars speak of with `--quick`, else less of what is slow and not
-    the base case. What the command line chooses stays.
+    """The plan for one case: with `--quick` what bars speak of; else all in the base cases, less
+    in others. What the command line chooses stays.
     """
-    kept, weighed, base = plan.contenders, plan.weighed, case.features == BASE_FEATURES
-    base &= case.graph in (BASE_GRAPH, "sampled")
+    base = case.features == BASE_FEATURES and case.graph in (BASE_GRAPH, "sampled")
+    if base and not options.quick:
+        return plan
     # On nodes of many degrees a training step of DGL's UDFs takes half a minute.
-    slow = {"dgl-udf"} if case.training and case.graph == BASE_GRAPH else set()
-    named, compared = set(kept), (OURS, "dgl")
-    if options.quick and (case.layer, case.mode) in SPEED:
-        named = {OURS, *(name for group in SPEED[case.layer, case.mode] for name in group)}
-    if options.quick and not case.training:
-        compared = (OURS,)
+    left_out = {"dgl-udf"} if case.training and case.graph == BASE_GRAPH else set()
+    kept, weighed, compared = plan.contenders, plan.weighed, WEIGHED
+    if options.quick:
+        compared = WEIGHED if case.training else (OURS,)
+        bars = SPEED.get((case.layer, case.mode), {tuple(kept): 1})
+        left_out |= set(kept) - {OURS, *(name for names in bars for name in names)}
+    else:
+        left_out.add("gossamer-dgl")
+        plan = replace(plan, pace=with_rounds(OTHERS, options))
     if options.contenders is None:
-        left_out = slow if options.quick or not base else set()
-        kept = [name for name in kept if name in named - left_out]
-    if options.weigh is None and (options.quick or not base):
+        kept = [name for name in kept if name not in left_out]
+    if options.weigh is None:
         weighed = [name for name in kept if name in compared]
-    pace = plan.pace if options.quick or base else with_rounds(OTHERS, options)
-    return replace(plan, contenders=kept, weighed=weighed, slow_too=base, pace=pace)
+    thp = [name for name in kept if name in plan.thp and (options.thp or name in COMPARED)]
+    return replace(plan, contenders=kept, weighed=weighed, thp=thp)
 
 
 def with_rounds(pace: Pace, options: argparse.Namespace) -> Pace:
@@ -172,4 +170,4 @@ def with_rounds(pace: Pace, options: argparse.Namespace) -> Pace:
 def ablations_plan(options: argparse.Namespace) -> Plan:
     """How the cases with passes left out are measured."""
     pace = with_rounds(OTHERS, options)
-    return Plan([OURS, *ABLATIONS], [], False, options.threads, pace)
+    return Plan([OURS, *ABLATIONS], [], [], options.threads, pace)

@@ -59,7 +59,7 @@ class Session(AbstractContextManager):
         if found is None:
             raise SystemExit(f"{case.title}: the measuring process failed")
         rows = {row["contender"]: row for row in found["rows"] if row["problem"] is None}
-        again = [name for name in rows if name in plan.on_huge_pages(rows)]
+        again = [name for name in plan.thp if name in rows]
         if again:
             say(f"{case.title}: the same with huge pages")
             pace = {**asdict(plan.pace), "budget_s": min(plan.pace.budget_s, OTHERS.budget_s)}

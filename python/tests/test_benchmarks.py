@@ -368,15 +368,13 @@ def test_the_interval_of_a_median_is_narrower_with_more_rounds():
 def test_other_cases_leave_out_what_is_slow_and_weigh_less():
     everything = options.parse([])
     plan = replace(options.plan_of(everything), contenders=list(CONTENDERS))
-    plan = replace(plan, weighed=list(CONTENDERS))
+    plan = replace(plan, weighed=list(CONTENDERS), thp=list(CONTENDERS))
     base, wide = (Case("gat", "training", "power-law", size) for size in (64, 256))
     assert options.plan_for(base, everything, plan) == plan
     found = options.plan_for(wide, everything, plan)
-    assert set(plan.contenders) - set(found.contenders) == {"dgl-udf"}
+    assert set(plan.contenders) - set(found.contenders) == {"dgl-udf", "gossamer-dgl"}
     assert found.weighed == ["dgl", "gossamer"]
-    rows = {"pyg": {"once": True}, "gossamer": {"once": False}}
-    assert plan.on_huge_pages(rows) == ["pyg", "gossamer"]
-    assert found.on_huge_pages(rows) == ["gossamer"]
+    assert found.thp == ["dgl", "pyg", "gossamer"]
     chosen = options.parse(["--contenders", "dgl-udf", "--weigh", "dgl-udf"])
     plan = options.plan_of(chosen)
     assert options.plan_for(wide, chosen, plan).contenders == plan.contenders
@@ -386,7 +384,7 @@ def test_a_case_is_measured_in_forks_and_not_again(tmp_path):
     """Through the processes: references, comparison, times, huge pages and memory."""
     case = tiny("gcn", "training")
     pace = Pace(1, budget_s=0.1, slow_s=9)
-    plan = options.Plan(["torch-csr", "gossamer"], ["gossamer"], True, 2, pace)
+    plan = options.Plan(["torch-csr", "gossamer"], ["gossamer"], ["torch-csr", "gossamer"], 2, pace)
     with session.Session({case: plan}) as processes:
         found = processes.case(case, plan)
         assert processes.plain.ask({"threads": 2, "case": {}}, 60) is None
@@ -396,7 +394,7 @@ def test_a_case_is_measured_in_forks_and_not_again(tmp_path):
     assert rows["torch-csr"]["peak_mb"] is None
     assert json.loads(json.dumps(found)) == found
     assert session.measured([found], case, plan)
-    assert not session.measured([found], case, replace(plan, thp=False))
+    assert not session.measured([found], case, replace(plan, thp=[]))
     assert not session.measured([{**found, "how": {}}], case, plan)
 
 

@@ -8,9 +8,11 @@ message broadcast from the right *after* the row axis, as DGL's do: (E, 1) with 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -254,3 +256,31 @@ def from_dgl(function: object) -> object:
 def is_builtin(function: object) -> bool:
     """Whether `function` is a built-in, ours or DGL's."""
     return isinstance(from_dgl(function), BuiltinFunction)
+
+
+def plain_message(function: Any) -> Callable:
+    """A built-in message as the plain function it stands for; other functions as they are."""
+    builtin = from_dgl(function)
+    return builtin.as_message if isinstance(builtin, BuiltinFunction) else function
+
+
+def plain_functions(
+    message: Any, reduce: Any, apply: Callable | None, no_edges: Callable[[], bool]
+) -> tuple[tuple, tuple]:
+    """The functions of update_all as plain ones, and what isolated nodes get by field.
+
+    A built-in max or min gives isolated nodes an infinity (0 where there is no edge at all, which
+    is asked only if it matters), which apply sees, and which DGL then replaces by 0 in the first
+    field.
+    """
+    builtin = from_dgl(reduce)
+    if not isinstance(builtin, Reduce):
+        return (plain_message(message), reduce, apply), ()
+    reduce = builtin.as_reduce
+    if builtin.replaces_infinity:
+        if apply is None:
+            reduce = functools.partial(finite_reduce, builtin)
+            return (plain_message(message), reduce, None), ()
+        apply = functools.partial(finite_apply, apply)
+    empty = 0.0 if builtin.empty and no_edges() else builtin.empty
+    return (plain_message(message), reduce, apply), ((builtin.out_field, empty),)

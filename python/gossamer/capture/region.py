@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import struct
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,73 +19,21 @@ from torch import Tensor
 from gossamer import dgl_bridge
 from gossamer.borrow import from_dgl, is_dgl_graph
 from gossamer.capture.call import ColumnSpec, Dag, InputSpec, Produced, Step
-from gossamer.capture.draws import draw_seed
+from gossamer.capture.deferred import DeferredColumn, RecordedCall, closure_of
 from gossamer.capture.past_values import PastValues
 from gossamer.capture.plan import Plan, run_plan
-from gossamer.capture.session import Captured, Session, Site
+from gossamer.capture.session import Session, Site
+from gossamer.capture.sources import source_of, version_of
 from gossamer.eager import EAGER
 from gossamer.errors import StaleFieldError, UnsupportedError
 from gossamer.frame import Column, Frame, zeros
-from gossamer.function import BuiltinFunction, Reduce, finite_apply, finite_reduce
+from gossamer.function import Reduce, plain_functions, plain_message
 from gossamer.function import from_dgl as builtin_of
 from gossamer.graph import Graph, Relation
 from gossamer.readout import Readout
 from gossamer.report import Fallback
 from gossamer.structure import Structure
 from gossamer.traced_graph import TracedStructure, is_traced, outside_tracing
-
-
-@dataclass
-class RecordedCall:
-    """A captured call with what it reads: tensors, or fields of earlier calls."""
-
-    captured: Captured
-    structure: Structure
-    sources: list[Tensor | DeferredColumn]
-    versions: list[int | None]
-
-
-class DeferredColumn:
-    """An edge field that is computed when first read, or inside the program that needs it."""
-
-    __slots__ = (
-        "__weakref__",
-        "_grad",
-        "_region",
-        "_tensor",
-        "call",
-        "device",
-        "dtype",
-        "field",
-        "shape",
-    )
-
-    def __init__(self, region: Region, call: RecordedCall, field: str) -> None:
-        output = _output(call, field)
-        self.shape = torch.Size((call.structure.num_edges, *output.shape))
-        self.dtype = output.dtype
-        self.device = call.structure.device
-        self.call = call
-        self.field = field
-        self._region = region
-        self._tensor: Tensor | None = None
-        self._grad = torch.is_grad_enabled()
-
-    @property
-    def tensor(self) -> Tensor | None:
-        """The column when it has been computed."""
-        return self._tensor
-
-    def materialize(self) -> Tensor:
-        """The column, computed in the first call.
-
-        Raises:
-            StaleFieldError: rows, or a large parameter, were changed in place since the graph call.
-        """
-        if self._tensor is None:
-            with torch.set_grad_enabled(self._grad):
-                self._tensor = self._region.compute(self.call, [self.field])[0]
-        return self._tensor
 
 
 class Region:
@@ -212,7 +158,7 @@ class Region:
             reason = "ids are asked for on a graph that holds those of another graph"
             place = captured.call.place
             return Fallback(*place, reason, "read them from a field of your own", kind)
-        sources = [_source(spec, relation, captured) for spec in captured.call.inputs]
+        sources = [source_of(spec, relation, captured) for spec in captured.call.inputs]
         versions = [version_of(source) for source in sources]
         return RecordedCall(captured, relation.structure, sources, versions)
 
@@ -243,7 +189,7 @@ class Region:
         columns = [column for ref in self._deferred if (column := ref()) is not None]
         for column in columns:
             if column.tensor is None and type(column.call.structure) is not TracedStructure:
-                for call in _closure(column.call):
+                for call in closure_of(column.call):
                     self._keep(call)
 
     def _keep(self, call: RecordedCall) -> None:
@@ -257,7 +203,7 @@ class Region:
 
     def compute(self, call: RecordedCall, fields: list[str]) -> list[Tensor]:
         """The named outputs of a call, with every deferred field that it reads made on the way."""
-        calls = _closure(call)
+        calls = closure_of(call)
         past: dict[int, Tensor] = {}
         for each in calls:
             _check_fresh(each, self._past, past)
@@ -302,44 +248,6 @@ def _step(call: RecordedCall, graph: int, positions: dict[int, int], values: _Va
     return Step(call.captured.call, graph, tuple(sources))
 
 
-def _closure(call: RecordedCall) -> list[RecordedCall]:
-    """The call and the calls that make its deferred inputs, in the order they were made."""
-    found: dict[int, RecordedCall] = {}
-
-    def visit(each: RecordedCall) -> None:
-        if id(each) in found:
-            return
-        for source in each.sources:
-            if isinstance(source, DeferredColumn) and source.tensor is None:
-                visit(source.call)
-        found[id(each)] = each
-
-    visit(call)
-    return list(found.values())
-
-
-def _source(spec: InputSpec, relation: Relation, captured: Captured) -> Tensor | DeferredColumn:
-    """The tensor or column that an input of a captured call stands for."""
-    if spec.kind == "column":
-        frames = {"src": relation.src, "dst": relation.dst, "edge": relation.edges}
-        column = frames.get(spec.frame, relation.dst).peek(spec.name)
-        computed = isinstance(column, (Tensor, DeferredColumn))
-        return column if computed else column.materialize()
-    if spec.kind == "lifted":
-        return captured.lifted[spec.index]
-    if spec.kind == "scalar":
-        if type(relation.structure) is TracedStructure:
-            return torch.full((), captured.scalars[spec.index], dtype=torch.float64)
-        packed = bytearray(struct.pack("d", captured.scalars[spec.index]))
-        return torch.frombuffer(packed, dtype=torch.float64).reshape(())
-    if spec.kind == "seed":
-        return draw_seed()
-    if spec.kind == "count":
-        structure = relation.structure
-        return count_of(structure.num_edges if spec.name == "edge" else structure.num_dst)
-    return ids_of(spec, relation.structure)
-
-
 def _with_zeros(call: RecordedCall, frame: Frame) -> RecordedCall | Fallback:
     """The call when isolated nodes get 0 in every output; another initializer runs eagerly."""
     for field in call.captured.call.outputs:
@@ -365,21 +273,6 @@ def _node_set(num_rows: int, idtype: torch.dtype, device: torch.device) -> Struc
     return Structure(none, none, num_rows, num_rows, homogeneous=True, check=False)
 
 
-def count_of(rows: int) -> Tensor:
-    """A number of rows as an input of a program."""
-    return torch.full((), rows, dtype=torch.float64)
-
-
-def ids_of(spec: InputSpec, structure: Structure) -> Tensor:
-    """The ids that an input of kind "ids" stands for."""
-    if spec.name == "src":
-        return structure.src
-    if spec.name == "dst":
-        return structure.dst
-    counts = {"edge": structure.num_edges, "src": structure.num_src}
-    return torch.arange(counts.get(spec.frame, structure.num_dst), dtype=structure.idtype)
-
-
 def _specs(frame: Frame) -> dict[str, ColumnSpec]:
     return {key: _spec(frame.peek(key)) for key in frame}
 
@@ -397,48 +290,9 @@ def _spec(column: Column) -> ColumnSpec:
     return ColumnSpec(tuple(column.shape[1:]), column.dtype)
 
 
-def _output(call: RecordedCall, field: str) -> Any:
-    captured = call.captured.call
-    return captured.outputs.get(field) or captured.side_writes[field]
-
-
-def plain_message(function: Any) -> Callable:
-    """A built-in message as the plain function it stands for; other functions as they are."""
-    builtin = builtin_of(function)
-    return builtin.as_message if isinstance(builtin, BuiltinFunction) else function
-
-
-def plain_functions(
-    message: Any, reduce: Any, apply: Callable | None, no_edges: Callable[[], bool]
-) -> tuple[tuple, tuple]:
-    """The functions of update_all as plain ones, and what isolated nodes get by field.
-
-    A built-in max or min gives isolated nodes an infinity (0 where there is no edge at all, which
-    is asked only if it matters), which apply sees, and which DGL then replaces by 0 in the first
-    field.
-    """
-    builtin = builtin_of(reduce)
-    if not isinstance(builtin, Reduce):
-        return (plain_message(message), reduce, apply), ()
-    reduce = builtin.as_reduce
-    if builtin.replaces_infinity:
-        if apply is None:
-            reduce = functools.partial(finite_reduce, builtin)
-            return (plain_message(message), reduce, None), ()
-        apply = functools.partial(finite_apply, apply)
-    empty = 0.0 if builtin.empty and no_edges() else builtin.empty
-    return (plain_message(message), reduce, apply), ((builtin.out_field, empty),)
-
-
 def _has_original_ids(relation: Relation) -> bool:
     """Whether ids that functions see are fields, as in sampled blocks and subgraphs."""
     return any("_ID" in frame for frame in (relation.src, relation.dst, relation.edges))
-
-
-def version_of(source: Tensor | DeferredColumn) -> int | None:
-    """The in-place counter of a tensor; inference tensors have none."""
-    tensor = source if isinstance(source, Tensor) else source.tensor
-    return None if tensor is None or tensor.is_inference() else tensor._version
 
 
 def _check_fresh(call: RecordedCall, kept: PastValues, past: dict[int, Tensor]) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from gossamer.frame import Frame
+from gossamer.function import plain_functions, plain_message
 from gossamer.graph import Graph, Relation
 from gossamer.ids import NID
 from gossamer.readout import Readout
@@ -22,7 +23,6 @@ from gossamer.readout import Readout
 from .call import Functions, GraphCall, InputSpec
 from .errors import UntraceableError
 from .recorder import Recorder
-from .region import plain_functions, plain_message
 from .tracer import CallTrace, Sizes
 from .user_place import user_place
 from .whole_arguments import is_plain

@@ -16,7 +16,7 @@ from .call import Dag, InputSpec, Step
 from .draws import draw_seed
 from .past_values import PastValues
 from .plan import Plan, run_tensors
-from .region import count_of, ids_of, version_of
+from .sources import count_of, ids_of, version_of
 from .whole_arguments import Arguments
 from .whole_record import Given, Made, Trace, field_schema
 

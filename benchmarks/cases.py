@@ -44,16 +44,24 @@ class Case:
         )
 
     @property
+    def base(self) -> bool:
+        """Whether it is the graph and the size that bars speak of."""
+        graph = graph_for(self.layer, BASE_GRAPH)
+        return (self.graph, self.features) == (graph, BASE_FEATURES)
+
+    @property
     def training(self) -> bool:
         """Whether it has a backward."""
         return self.mode == "training"
 
 
 def graph_for(layer: str, graph: str) -> str:
-    """The graph of that name, or its sampled blocks for a layer that runs on those."""
-    if not LAYERS[layer].on_blocks:
+    """The graph of that name, or the one that a layer runs on that needs more than that."""
+    chosen = LAYERS[layer]
+    kind = "sampled" if chosen.on_blocks else "relations" if chosen.on_relations else ""
+    if not kind:
         return graph
-    return "tiny-sampled" if graph.startswith("tiny") else "sampled"
+    return f"tiny-{kind}" if graph.startswith("tiny") else kind
 
 
 def product(
@@ -71,12 +79,15 @@ def product(
 
 
 def star(layers: Iterable[str], modes: Iterable[str]) -> list[Case]:
-    """The base graph and size, then the other graphs at that size and the other sizes there."""
+    """The base graph and size, then the other graphs at that size and the other sizes there; a
+    layer on relations at the base size alone, since peers make a matrix of F x F for each edge.
+    """
     layers, modes = list(layers), list(modes)
+    sized = [layer for layer in layers if not LAYERS[layer].on_relations]
     return list(
         dict.fromkeys(
             product(layers, modes, [BASE_GRAPH], [BASE_FEATURES])
             + product(layers, modes, OTHER_GRAPHS, [BASE_FEATURES])
-            + product(layers, modes, [BASE_GRAPH], OTHER_FEATURES)
+            + product(sized, modes, [BASE_GRAPH], OTHER_FEATURES)
         )
     )

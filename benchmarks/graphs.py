@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,12 +18,14 @@ class EdgeList:
         num_nodes: how many nodes sources have; each node of a whole graph has a self loop.
         num_dst: how many destinations a sampled block has, which are its first sources; None for a
             whole graph.
+        types: the relation of each edge, int64, (E,), in ascending order; None where there is one.
     """
 
     src: Tensor
     dst: Tensor
     num_nodes: int
     num_dst: int | None = None
+    types: Tensor | None = None
 
     @property
     def num_edges(self) -> int:
@@ -34,6 +36,11 @@ class EdgeList:
     def num_rows(self) -> int:
         """The number of destinations."""
         return self.num_nodes if self.num_dst is None else self.num_dst
+
+    def shares(self) -> Tensor:
+        """One over the number of edges of the same relation into the same node, (E,)."""
+        groups = self.dst * RELATIONS + self.types
+        return torch.bincount(groups)[groups].float().reciprocal()
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,13 @@ def molecules(count: int) -> EdgeList:
     return with_self_loops(*torch.cat(ends, dim=1), first)
 
 
+def with_relations(graph: EdgeList) -> EdgeList:
+    """The graph with edges of random relations, sorted by them."""
+    generator = torch.Generator().manual_seed(5)
+    types, order = torch.randint(RELATIONS, (graph.num_edges,), generator=generator).sort()
+    return replace(graph, src=graph.src[order], dst=graph.dst[order], types=types)
+
+
 def with_self_loops(src: Tensor, dst: Tensor, num_nodes: int) -> EdgeList:
     """The edges, then a self loop of each node."""
     loops = torch.arange(num_nodes)
@@ -145,6 +159,8 @@ def sample_blocks(
     return tuple(blocks), nodes
 
 
+# Of graphs whose edges have one.
+RELATIONS = 8
 # As many nodes and edges as ogbn-arxiv.
 ARXIV = (169_343, 1_166_243)
 
@@ -158,8 +174,11 @@ GRAPHS: dict[str, Callable[[], EdgeList | MiniBatches]] = {
     "citation": lambda: power_law(2_708, 10_556),
     "molecules": lambda: molecules(512),
     "sampled": lambda: sampled(power_law(*ARXIV), batches=4, seeds=1024, fanouts=(10, 10)),
+    # Small, for peers that make a matrix for each edge.
+    "relations": lambda: with_relations(power_law(10_000, 80_000)),
     "tiny": lambda: power_law(64, 256),
     "tiny-sampled": lambda: sampled(power_law(64, 256), batches=2, seeds=8, fanouts=(3, 2)),
+    "tiny-relations": lambda: with_relations(power_law(64, 256)),
 }
 
 

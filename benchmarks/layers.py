@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from graphs import EdgeList, MiniBatches
+from graphs import RELATIONS, EdgeList, MiniBatches
 
 HEADS = 4
 Weights = dict[str, Tensor]
@@ -30,11 +30,13 @@ class Layer:
         reference: (graph, x, weights) to the output in pieces, one after another: columns, or on
             mini-batches the output of each.
         on_blocks: it runs on `MiniBatches`, not on a whole graph.
+        on_relations: it runs on a graph whose edges have types.
     """
 
     weights: Callable[[int], dict[str, tuple[int, ...]]]
     reference: Callable[[EdgeList | MiniBatches, Tensor, Weights], Iterator[Tensor]]
     on_blocks: bool = False
+    on_relations: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def by_head(compute: Callable[..., Tensor]) -> Callable[..., Iterator[Tensor]]:
     def reference(graph: EdgeList, x: Tensor, weights: Weights) -> Iterator[Tensor]:
         for head in range(HEADS):
             parts = {
-                name: weight[head] if weight.shape[0] == HEADS else weight.chunk(HEADS, 1)[head]
+                name: weight[head] if weight.shape[0] == HEADS else weight.chunk(HEADS, -1)[head]
                 for name, weight in weights.items()
             }
             yield compute(graph, x, **parts)
@@ -216,6 +218,20 @@ def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
     return sums(graph, share * messages)
 
 
+def rgcn(graph: EdgeList, x: Tensor, weight: Tensor) -> Tensor:
+    """y_v = sum_r mean_u x_u W_r over the in-edges of each relation r; W: (RELATIONS, F, F) as
+    `weight`.
+
+    Source: Schlichtkrull et al., Modeling Relational Data with Graph Convolutional Networks.
+    """
+    share, found = graph.shares().to(x.dtype).unsqueeze(1), 0
+    for relation, matrix in enumerate(weight):
+        edges = (graph.types == relation).nonzero().squeeze(1)
+        part = EdgeList(graph.src[edges], graph.dst[edges], graph.num_nodes)
+        found = found + sums(part, at(x, part.src) * share[edges]) @ matrix
+    return found
+
+
 def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> Iterator[Tensor]:
     """Two layers y_v = x_v S + mean_u x_u M over the blocks of each mini-batch, relu between them.
 
@@ -251,5 +267,10 @@ LAYERS: dict[str, Layer] = {
     "gat": Layer(square_and_heads(("weight",), ("src", "dst")), by_head(gat)),
     "edgeconv": Layer(square("theta", "phi"), by_head(edgeconv)),
     "gatv2": Layer(square_and_heads(("src", "dst"), ("attention",)), by_head(gatv2)),
+    "rgcn": Layer(
+        lambda features: {"weight": (RELATIONS, features, features)},
+        by_head(rgcn),
+        on_relations=True,
+    ),
     "sage": Layer(square("own0", "others0", "own1", "others1"), sage, on_blocks=True),
 }

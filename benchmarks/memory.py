@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gossamer
-from cases import Case
+from cases import Case, graph_for
 from contenders import contender, stepper
 from graphs import graph_of
 from layers import Workload, workload
@@ -38,7 +38,7 @@ def peak_memory(case: Case, name: str) -> float | None:
         step = ready(made(graph, case.features))
         step()
     else:
-        tiny = graph_of("tiny-sampled" if case.graph.endswith("sampled") else "tiny")
+        tiny = graph_of(graph_for(case.layer, "tiny"))
         rehearsal = made(tiny, case.features)
         ready(made(graph, 4))()
         ready(rehearsal)()

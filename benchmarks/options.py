@@ -141,8 +141,9 @@ def plan_for(case: Case, options: argparse.Namespace, plan: Plan) -> Plan:
     """The plan for one case: with `--quick` what bars speak of; else all in the base cases, less
     in others. What the command line chooses stays.
     """
-    base = case.features == BASE_FEATURES and case.graph in (BASE_GRAPH, "sampled")
-    if base and not options.quick:
+    names = [name for name in plan.contenders if CONTENDERS[name].only in ("", case.layer)]
+    plan = replace(plan, contenders=names)
+    if case.base and not options.quick:
         return plan
     # On nodes of many degrees a training step of DGL's UDFs takes half a minute.
     left_out = {"dgl-udf"} if case.training and case.graph == BASE_GRAPH else set()

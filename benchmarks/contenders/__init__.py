@@ -62,6 +62,7 @@ class Contender:
         table: the name of its table of builders.
         by_size: it compiles for one size, so only a call of that size warms it up.
         without: an optional pass of Gossamer's compiler that is left out.
+        only: the one layer that it is another way for; empty for any.
     """
 
     title: str
@@ -70,6 +71,7 @@ class Contender:
     table: str = "BUILDERS"
     by_size: bool = False
     without: str = ""
+    only: str = ""
 
     @property
     def compiles(self) -> bool:
@@ -96,6 +98,9 @@ CONTENDERS: dict[str, Contender] = {
     "dgl-udf": Contender("DGL UDF", "dgl_udf", "dgl"),
     "dgl": Contender("DGL built-ins", "dgl_builtins", "dgl"),
     "pyg": Contender("PyG", "pyg", "torch_geometric"),
+    "pyg-fast-rgcn": Contender(
+        "PyG FastRGCNConv", "pyg", "torch_geometric", "FAST_RELATIONS", only="rgcn"
+    ),
     "pyg-edge-index": Contender("PyG EdgeIndex", "pyg_edge_index", "torch_geometric"),
     "pyg-dynamic": Contender(
         "PyG compiled, dynamic", "pyg_compiled", "torch_geometric", "DYNAMIC", by_size=True

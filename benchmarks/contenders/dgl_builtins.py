@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dgl import function as fn
-from dgl.nn import EdgeConv, GATConv, GATv2Conv, SAGEConv
+from dgl.nn import EdgeConv, GATConv, GATv2Conv, RelGraphConv, SAGEConv
 from torch import Tensor, nn
 from torch.nn import functional
 
 from contenders import Runner, direct, of_module
 from contenders.dgl_udf import check, dgl_blocks, graphs_of
+from graphs import RELATIONS
 from layers import HEADS, Workload
 
 
@@ -79,6 +80,18 @@ def edgeconv(work: Workload) -> Runner:
     )
 
 
+def rgcn(work: Workload) -> Runner:
+    """`dgl.nn.RelGraphConv` without a basis, on edges that are sorted by their relation."""
+    size = work.features
+    conv = RelGraphConv(size, size, RELATIONS, bias=False, self_loop=False)
+    parameters = {"weight": (conv.linear_r.W, work.weights["weight"])}
+
+    def call(graph, x: Tensor) -> Tensor:
+        return conv(graph, x, graph.edata["type"], graph.edata["share"], presorted=True)
+
+    return conv_runner(work, call, parameters, dict)
+
+
 def conv_runner(work: Workload, conv, parameters, gradients) -> Runner:
     """A runner of a function of a graph and features."""
     (graph,), seconds = graphs_of(work)
@@ -112,4 +125,11 @@ def sage(work: Workload) -> Runner:
     )
 
 
-BUILDERS = {"gcn": gcn, "gat": gat, "edgeconv": edgeconv, "gatv2": gatv2, "sage": sage}
+BUILDERS = {
+    "gcn": gcn,
+    "gat": gat,
+    "edgeconv": edgeconv,
+    "gatv2": gatv2,
+    "rgcn": rgcn,
+    "sage": sage,
+}

@@ -16,6 +16,8 @@ def dgl_graph(graph: EdgeList) -> dgl.DGLGraph:
     """The graph with all its formats built, so that no call pays for them."""
     made = dgl.graph((graph.src, graph.dst), num_nodes=graph.num_nodes)
     made.create_formats_()
+    if graph.types is not None:
+        made.edata["type"], made.edata["share"] = graph.types, graph.shares().unsqueeze(1)
     return made
 
 

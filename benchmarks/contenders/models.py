@@ -125,6 +125,32 @@ class GATv2(nn.Module):
             return graph.ndata["y"].flatten(1)
 
 
+class RGCN(nn.Module):
+    """`layers.rgcn`; each edge takes the matrix of its relation."""
+
+    def __init__(self, weight: Tensor):
+        """Takes the weight, (RELATIONS, F, F), as it is."""
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+
+    def message(self, edges) -> dict[str, Tensor]:
+        """Sends the source's features times the matrix, and times the edge's share of the mean."""
+        matrix = self.weight[edges.data["type"]]
+        product = torch.bmm(edges.src["x"].unsqueeze(1), matrix).squeeze(1)
+        return {"m": product * edges.data["share"]}
+
+    def reduce(self, nodes) -> dict[str, Tensor]:
+        """Sums what came in."""
+        return {"y": nodes.mailbox["m"].sum(1)}
+
+    def forward(self, graph, x: Tensor) -> Tensor:
+        """(N, F) to (N, F)."""
+        with graph.local_scope():
+            graph.ndata["x"] = x
+            graph.update_all(self.message, self.reduce)
+            return graph.ndata["y"]
+
+
 class SAGE(nn.Module):
     """`layers.sage`: as many layers as there are blocks, relu between them."""
 
@@ -154,7 +180,7 @@ class SAGE(nn.Module):
         return x
 
 
-MODELS = {"gcn": GCN, "gat": GAT, "edgeconv": EdgeConv, "gatv2": GATv2, "sage": SAGE}
+MODELS = {"gcn": GCN, "gat": GAT, "edgeconv": EdgeConv, "gatv2": GATv2, "rgcn": RGCN, "sage": SAGE}
 
 
 def model_of(work: Workload) -> nn.Module:

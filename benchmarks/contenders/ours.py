@@ -18,6 +18,8 @@ def our_graph(graph: EdgeList) -> gs.Graph:
     made = gs.graph((graph.src, graph.dst), num_nodes=graph.num_nodes)
     structure = made.structure()
     structure.in_csr(), structure.out_csr()
+    if graph.types is not None:
+        made.edata["type"], made.edata["share"] = graph.types, graph.shares().unsqueeze(1)
     return made
 
 

@@ -7,10 +7,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import EdgeConv, GATConv, GATv2Conv, GCNConv, SAGEConv
+from torch_geometric.nn import (
+    EdgeConv,
+    FastRGCNConv,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    RGCNConv,
+    SAGEConv,
+)
 
 from contenders import Runner, converted, of_module
-from graphs import EdgeList
+from graphs import RELATIONS, EdgeList
 from layers import HEADS, Workload
 
 # Makes what a layer takes for its graph.
@@ -113,6 +121,29 @@ def edgeconv(work: Workload) -> tuple:
     return conv, parameters, gradients
 
 
+def rgcn(conv_class: type[RGCNConv], wrap: Wrap, check: Callable) -> Callable[[Workload], Runner]:
+    """`RGCNConv`, which goes over one relation after another, or `FastRGCNConv`, which makes the
+    matrix of each edge and has no shapes that depend on data.
+    """
+    fixed = {"root_weight": False, "bias": False, "aggr": "mean", "is_sorted": True}
+
+    def build(work: Workload) -> Runner:
+        conv = conv_class(work.features, work.features, RELATIONS, **fixed)
+        parameters = {"weight": (conv.weight, work.weights["weight"])}
+        edge_index, seconds = converted(edge_index_of, work.graph)
+        call, types = wrap(conv), work.graph.types
+        return of_module(
+            work,
+            parameters,
+            dict,
+            [lambda: call(work.x, edge_index, types)],
+            check=lambda: check(conv, edge_index),
+            convert_s=seconds,
+        )
+
+    return build
+
+
 class SAGE(nn.Module):
     """Two `SAGEConv` with the mean, relu between them."""
 
@@ -163,4 +194,12 @@ def check_plain(conv: nn.Module, edge_index: Tensor) -> None:
         assert conv._cached_edge_index is not None
 
 
-BUILDERS = builders(edge_index_of, lambda conv: conv, check_plain)
+def plain(conv: nn.Module) -> Callable[..., Tensor]:
+    """The layer as it is."""
+    return conv
+
+
+BUILDERS = builders(edge_index_of, plain, check_plain)
+BUILDERS["rgcn"] = rgcn(RGCNConv, plain, check_plain)
+# A contender of its own: PyG has two layers for this.
+FAST_RELATIONS = {"rgcn": rgcn(FastRGCNConv, plain, check_plain)}

@@ -11,9 +11,9 @@ import torch.utils.cpp_extension
 from torch import Tensor, nn
 from torch._inductor.codegen.common import init_backend_registration
 from torch._inductor.cpu_vec_isa import pick_vec_isa
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import FastRGCNConv, GCNConv
 
-from contenders.pyg import builders, check_plain, edge_index_of
+from contenders.pyg import builders, check_plain, edge_index_of, rgcn
 
 # What a first compilation finds out or imports, as are the unused imports above; it is not timed.
 torch._dynamo.lookup_backend("inductor")
@@ -49,5 +49,10 @@ def check(conv: nn.Module, edge_index: Tensor) -> None:
     assert not counters["graph_break"], counters["graph_break"]
 
 
-DYNAMIC = builders(edge_index_of, wrap(dynamic=True), check)
-STATIC = builders(edge_index_of, wrap(dynamic=False), check)
+def table(dynamic: bool) -> dict:
+    """The builders; of the two layers on relations the one whose shapes do not depend on data."""
+    found = builders(edge_index_of, wrap(dynamic), check)
+    return {**found, "rgcn": rgcn(FastRGCNConv, wrap(dynamic), check)}
+
+
+DYNAMIC, STATIC = table(dynamic=True), table(dynamic=False)

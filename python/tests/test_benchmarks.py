@@ -19,7 +19,7 @@ import options
 import schedules
 import session
 import tables
-from cases import Case, product, star
+from cases import Case, graph_for, product, star
 from contenders import ABLATIONS, CONTENDERS
 from graphs import GRAPHS
 from layers import LAYERS, workload
@@ -35,11 +35,20 @@ from references import (
     relative_error,
 )
 
-COMPARED = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "torch-csr", "gossamer-dgl", "gossamer")
+COMPARED = (
+    "dgl-udf",
+    "dgl",
+    "pyg",
+    "pyg-fast-rgcn",
+    "pyg-edge-index",
+    "torch-csr",
+    "gossamer-dgl",
+    "gossamer",
+)
 
 
 def tiny(layer: str, mode: str) -> Case:
-    return Case(layer, mode, "tiny-sampled" if LAYERS[layer].on_blocks else "tiny", 8)
+    return Case(layer, mode, graph_for(layer, "tiny"), 8)
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -111,6 +120,8 @@ def test_cases_are_a_star_around_the_base():
     cases = star(["gcn", "sage"], ["inference"])
     assert len(cases) == len(set(cases)) == 8 + 5
     assert all(c.graph == "power-law" or c.features == 64 for c in cases if c.layer == "gcn")
+    assert star(["rgcn"], ["training"]) == [Case("rgcn", "training", "relations", 64)]
+    assert [case.base for case in star(["sage"], ["training"])] == [True] + [False] * 4
 
 
 def entry(layer: str, mode: str, times: dict[str, float], peaks: dict[str, float]) -> dict:
@@ -237,7 +248,8 @@ def test_quick_runs_hold_what_bars_speak_of():
     assert training.weighed == ["dgl", "gossamer"]
     assert kept("gat", "inference").weighed == ["gossamer"]
     assert "dgl-udf" in kept("gcn", "inference").contenders
-    assert kept("sage", "training").contenders == list(CONTENDERS)
+    everyone = [name for name in CONTENDERS if not CONTENDERS[name].only]
+    assert kept("sage", "training").contenders == everyone
     assert not plan.thp
     assert options.parts_of(quick) == ["cases", "startup"]
 
@@ -370,9 +382,18 @@ def test_other_cases_leave_out_what_is_slow_and_weigh_less():
     plan = replace(options.plan_of(everything), contenders=list(CONTENDERS))
     plan = replace(plan, weighed=list(CONTENDERS), thp=list(CONTENDERS))
     base, wide = (Case("gat", "training", "power-law", size) for size in (64, 256))
-    assert options.plan_for(base, everything, plan) == plan
+    assert options.plan_for(base, everything, plan).thp == list(CONTENDERS)
+    assert set(CONTENDERS) - set(options.plan_for(base, everything, plan).contenders) == {
+        "pyg-fast-rgcn"
+    }
+    (relations,) = product(["rgcn"], ["training"], ["power-law"], [64])
+    assert options.plan_for(relations, everything, plan) == plan
     found = options.plan_for(wide, everything, plan)
-    assert set(plan.contenders) - set(found.contenders) == {"dgl-udf", "gossamer-dgl"}
+    assert set(plan.contenders) - set(found.contenders) == {
+        "dgl-udf",
+        "gossamer-dgl",
+        "pyg-fast-rgcn",
+    }
     assert found.weighed == ["dgl", "gossamer"]
     assert found.thp == ["dgl", "pyg", "gossamer"]
     chosen = options.parse(["--contenders", "dgl-udf", "--weigh", "dgl-udf"])

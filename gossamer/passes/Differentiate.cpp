@@ -7,7 +7,8 @@
 // Both halves are cut from one function, so they agree on what is saved:
 // 1. the gradients are computed behind the results, op by op in reverse
 //    (Derivatives.h), for values that depend on what `wrt` names;
-// 2. softmax is spelled out: its statistics are rows that can be saved;
+// 2. softmax is spelled out: its statistics are rows that can be saved; and
+//    masks become part of positions that are saved (SavedMasks.h);
 // 3. SavedRows chooses what the backward takes from the forward;
 // 4. one half stays.
 //
@@ -20,6 +21,7 @@
 #include "gossamer/passes/Passes.h"
 #include "gossamer/passes/Remarks.h"
 #include "gossamer/passes/RowsInUse.h"
+#include "gossamer/passes/SavedMasks.h"
 #include "gossamer/passes/SavedRows.h"
 #include "gossamer/passes/StoredFormat.h"
 
@@ -322,6 +324,7 @@ struct Differentiate : gossamer::impl::DifferentiateBase<Differentiate> {
     terminator->insertOperands(numResults, gradients);
     decomposeSoftmax(function);
     eraseDeadOps(function);
+    foldMasksIntoPositions(function, firstGradient);
     gradients.assign(terminator->operand_begin() + numResults,
                      terminator->operand_end());
     SmallVector<Value> saved = chooseSavedRows(function, firstGradient);

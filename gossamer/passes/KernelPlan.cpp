@@ -202,11 +202,10 @@ int64_t KernelPlan::computeLevel(Operation *op, Visit visit) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-KernelPlan::KernelPlan(func::FuncOp function) : nodeRows(function) {
+KernelPlan::KernelPlan(func::FuncOp ofFunction)
+    : function(ofFunction), nodeRows(ofFunction) {
+  computeLevels();
   for (Operation &op : function.getBody().front()) {
-    // Operands before users keeps the recursion over levels shallow.
-    for (Value result : op.getResults())
-      available(result);
     if (isTotal(&op))
       required.insert(op.getResult(0));
     if (isOutsideKernels(&op) || op.hasTrait<OpTrait::IsTerminator>())
@@ -219,6 +218,14 @@ KernelPlan::KernelPlan(func::FuncOp function) : nodeRows(function) {
     placeRoots();
   while (delayOneKernel());
   finish();
+}
+
+/// Operands before users keeps the recursion over levels shallow.
+void KernelPlan::computeLevels() {
+  levels.clear();
+  for (Operation &op : function.getBody().front())
+    for (Value result : op.getResults())
+      available(result);
 }
 
 /// Places every root in a kernel, and what it is computed from; that may ask
@@ -345,13 +352,19 @@ static bool readsElsewhere(const PlannedKernel &kernel, Value value) {
   });
 }
 
-/// True when no kernel up to that of `level` reads `table`, or what ops outside
-/// kernels make of it. `inside` may read it, from its own body.
+/// True when no kernel of rows up to that of `level` reads `table`, or what
+/// kernels of parameters and ops outside kernels make of it; these can wait.
+/// `inside` may read it, from its own body.
 static bool isReadAfter(int64_t level, Value table, ArrayRef<PlannedKernel> all,
                         const PlannedKernel *inside = nullptr) {
   bool readBefore = llvm::any_of(all, [&](const PlannedKernel &kernel) {
-    return &kernel != inside && kernel.level <= level &&
-           kernel.inputs.contains(table);
+    if (&kernel == inside || !kernel.inputs.contains(table))
+      return false;
+    if (kernel.visit.rows)
+      return kernel.level <= level;
+    return llvm::any_of(kernel.outputs, [&](Value output) {
+      return !isReadAfter(level, output, all);
+    });
   });
   return !readBefore && llvm::all_of(table.getUsers(), [&](Operation *user) {
     return !isOutsideKernels(user) ||
@@ -379,6 +392,7 @@ bool KernelPlan::delayOneKernel() {
       if (canJoin(early, late, kernels)) {
         for (Value output : early.outputs)
           delayed[output] = late.level;
+        computeLevels();
         return true;
       }
   return false;

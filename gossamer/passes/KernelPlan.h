@@ -58,7 +58,7 @@ bool isTable(mlir::Value value);
 class KernelPlan {
 public:
   /// `function` has one block, and no dead ops.
-  explicit KernelPlan(mlir::func::FuncOp function);
+  explicit KernelPlan(mlir::func::FuncOp ofFunction);
 
   /// In order of level, then of the first output.
   llvm::ArrayRef<PlannedKernel> getKernels() const { return kernels; }
@@ -74,6 +74,7 @@ private:
   llvm::SmallVector<Visit, 2> visitsOf(mlir::Value value) const;
   bool canCompute(mlir::Value value, Visit visit) const;
 
+  void computeLevels();
   void placeRoots();
   PlannedKernel &kernelFor(mlir::Value root);
   bool isScoreOfEarlier(const PlannedKernel &kernel, mlir::Value value);
@@ -85,6 +86,7 @@ private:
 
   using LevelKey = std::tuple<mlir::Value, mp::RowsAttr, unsigned>;
 
+  mlir::func::FuncOp function;
   NodeRows nodeRows;
   llvm::SetVector<mlir::Value> required; // roots whatever the kernels are
   llvm::SetVector<mlir::Value> roots;

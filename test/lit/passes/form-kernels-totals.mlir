@@ -94,3 +94,48 @@ func.func @arithmetic_on_a_total(%x: tensor<?x4xf32, #node>) -> tensor<4xf32> {
   %n = arith.negf %b : tensor<4xf32>
   return %n : tensor<4xf32>
 }
+
+// -----
+
+// What a kernel of parameters makes of a total can wait: the sums over edges and
+// their product, which needs another kernel of parameters first, are one kernel.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @parameters_can_wait
+// CHECK: %[[W:.*]] = mp.kernel over params
+// CHECK: %[[K:.*]]:2 = mp.kernel over #mp.rows<0, node> by src
+// CHECK: mp.reduce sum src
+// CHECK-DAG: mp.contract_rows
+// CHECK-DAG: mp.linear
+// CHECK: mp.kernel over params
+// CHECK-NOT: mp.kernel over
+// CHECK: return
+func.func @parameters_can_wait(%x: tensor<?x4xf32, #node>, %a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<?x4xf32, #node>) {
+  %w = arith.addf %a, %b : tensor<4x4xf32>
+  %u = mp.gather dst %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %s = mp.reduce sum src %u : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %t = mp.contract_rows %x, %s in_kernel : tensor<?x4xf32, #node>, tensor<?x4xf32, #node> -> tensor<4x4xf32>
+  %n = arith.negf %t : tensor<4x4xf32>
+  %y = mp.linear %s, %w in_kernel : tensor<?x4xf32, #node>, tensor<4x4xf32> -> tensor<?x4xf32, #node>
+  return %n, %y : tensor<4x4xf32>, tensor<?x4xf32, #node>
+}
+
+// -----
+
+// But not when the kernel that would compute both reads it.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @weight_of_a_total
+// CHECK: mp.kernel over #mp.rows<0, node> by src
+// CHECK: mp.contract_rows
+// CHECK: mp.kernel over params
+// CHECK: mp.kernel over #mp.rows<0, node> by src
+// CHECK: mp.linear
+func.func @weight_of_a_total(%x: tensor<?x4xf32, #node>) -> tensor<?x4xf32, #node> {
+  %u = mp.gather dst %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %s = mp.reduce sum src %u : tensor<?x4xf32, #edge> -> tensor<?x4xf32, #node>
+  %t = mp.contract_rows %x, %s in_kernel : tensor<?x4xf32, #node>, tensor<?x4xf32, #node> -> tensor<4x4xf32>
+  %n = arith.negf %t : tensor<4x4xf32>
+  %y = mp.linear %s, %n in_kernel : tensor<?x4xf32, #node>, tensor<4x4xf32> -> tensor<?x4xf32, #node>
+  return %y : tensor<?x4xf32, #node>
+}

@@ -68,6 +68,10 @@ def measure_plans(
             if time_is_up(options):
                 break
             entry = session.case(case, plan)
+            if entry is None:
+                say(f"{case.title}: the measuring process failed")
+                FAILED.append(case)
+                continue
             record[kind] = add(record.get(kind, []), entry)
             save(record, options.output)
             print(f"\n{case_text(entry)}\n", flush=True)
@@ -163,7 +167,7 @@ def differing(record: Mapping) -> list[str]:
 
 
 def main() -> int:
-    """Measures, prints, writes; the exit status is 1 when an output differs."""
+    """Measures, prints, writes; the exit status is 1 when an output differs or a case failed."""
     options = parse()
     output = options.output
     if options.write_docs:
@@ -181,13 +185,16 @@ def main() -> int:
     print(f"\n{bars_table(verdicts(record))}\n")
     if len(parts) > 1 or keep:
         print(f"{unmeasured(verdicts(record))}\n")
-    for line in (wrong := differing(record)):
+    wrong = [*differing(record), *(f"{case.title}: failed" for case in FAILED)]
+    for line in wrong:
         print(line)
     print("written:", output, *pictures)
     return 1 if wrong else 0
 
 
 BEGIN = time.monotonic()
+# Cases whose process gave no answer, for want of memory for example.
+FAILED: list[Case] = []
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,8 +11,9 @@ MODES = ("inference", "training")
 BASE_GRAPH, BASE_FEATURES = "power-law", 64
 OTHER_GRAPHS = ("uniform", "citation", "molecules")
 OTHER_FEATURES = (16, 100, 128, 256)
-# Of measuring a feature on a large graph, beside measuring a whole small one.
-EFFORT, EFFORT_TRAINING = 0.03, 0.1
+# Of measuring a feature on a large graph, beside measuring a whole small one; how many times more
+# for base cases, where more is measured.
+EFFORT, EFFORT_TRAINING, BASE_EFFORT = 0.03, 0.1, 2.5
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Case:
     def effort(self) -> float:
         """About how long it is measured, in units of a small graph."""
         small = self.graph not in (BASE_GRAPH, "uniform")
-        return (
-            1.0 if small else 1.0 + (EFFORT_TRAINING if self.training else EFFORT) * self.features
-        )
+        times = BASE_EFFORT if self.base else 1.0
+        per_feature = EFFORT_TRAINING if self.training else EFFORT
+        return times * (1.0 + (0.0 if small else per_feature * self.features))
 
     @property
     def base(self) -> bool:

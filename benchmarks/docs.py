@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bars import verdicts
-from cases import MODES
+from cases import MODES, Case
+from layers import LAYERS
 from pictures import draw
-from tables import SECTIONS, bars_table, case_text, unmeasured
+from tables import SECTIONS, bars_table, case_text, overview_table, unmeasured
 
 FOLDER = Path(__file__).parents[1] / "docs"
 INTRODUCTION = """# Performance
@@ -31,6 +32,19 @@ To measure again: `./dev bench` measures everything, in about an hour, or in pie
 Then `./dev bench --write-docs`."""
 
 
+OVERVIEW_NOTE = """How many times longer each contender takes than Gossamer; below, each case."""
+
+
+def in_order(entries: Iterable[Mapping]) -> list[Mapping]:
+    """Cases by layer, the base case of each first, whenever they were measured."""
+
+    def place(entry: Mapping) -> tuple:
+        case = Case(**entry["case"])
+        return list(LAYERS).index(case.layer), not case.base, case.graph, case.features
+
+    return sorted(entries, key=place)
+
+
 def write(record: Mapping, folder: Path = FOLDER) -> Path:
     """The page and its pictures; returns the page."""
     pictures = [f"![{path.stem}]({path.name})" for path in draw(record, folder)]
@@ -45,9 +59,10 @@ def write(record: Mapping, folder: Path = FOLDER) -> Path:
             sections += [section.note] if section.note else []
             sections.append(section.table(record[part]))
     for mode in MODES:
-        entries = [entry for entry in record.get("cases", []) if entry["case"]["mode"] == mode]
+        entries = [e for e in in_order(record.get("cases", [])) if e["case"]["mode"] == mode]
         if entries:
-            sections.append(f"## {mode.capitalize()}")
+            sections.append(f"## {mode.capitalize()}\n\n{OVERVIEW_NOTE}")
+            sections.append(overview_table(entries))
             sections += [f"### {case_text(entry)}" for entry in entries]
     page = folder / "performance.md"
     page.write_text("\n\n".join(sections) + "\n")

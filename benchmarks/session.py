@@ -50,14 +50,14 @@ class Session(AbstractContextManager):
     def __exit__(self, *error: object) -> None:
         self._open.close()
 
-    def case(self, case: Case, plan: Plan) -> dict:
-        """Everything about one case, as the record keeps it."""
+    def case(self, case: Case, plan: Plan) -> dict | None:
+        """Everything about one case, as the record keeps it; None when the process failed."""
         start, graph = time.monotonic(), graph_of(case.graph)
         request = {"case": asdict(case), "threads": plan.threads, "pace": asdict(plan.pace)}
         request["references"] = str(self._reference(case, plan))
         found = self.plain.ask({**request, "contenders": plan.contenders, "least": True}, PROCESS_S)
         if found is None:
-            raise SystemExit(f"{case.title}: the measuring process failed")
+            return None
         rows = {row["contender"]: row for row in found["rows"] if row["problem"] is None}
         again = [name for name in plan.thp if name in rows]
         if again:

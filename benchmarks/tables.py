@@ -33,7 +33,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 def case_table(entry: Mapping) -> str:
     """One case: times, how many times faster Gossamer is, memory, errors."""
-    own = next((row["median_ms"] for row in entry["rows"] if row["contender"] == OURS), None)
+    own = time_of(entry, OURS)
     head = ["contender", "median ms", "ours is", "beside least", "huge pages", "peak MB"]
     head += ["format ms", "with format", "error"]
     return markdown(head, (case_row(row, own, entry.get("bound_ms")) for row in entry["rows"]))
@@ -58,6 +58,26 @@ def case_row(row: Mapping, own: float | None, least: float | None) -> list[str]:
         number(row["median_ms"] + (row["convert_ms"] or 0)),
         shown_error,
     ]
+
+
+def overview_table(entries: Sequence[Mapping]) -> str:
+    """How many times longer each contender takes than Gossamer, a line for each case."""
+    names = [name for name in CONTENDERS if name != OURS and any(time_of(e, name) for e in entries)]
+    head = ["case", "Gossamer ms", *(CONTENDERS[name].title for name in names)]
+    return markdown(head, (overview_row(entry, names) for entry in entries))
+
+
+def overview_row(entry: Mapping, names: Sequence[str]) -> list[str]:
+    """The cells of one case."""
+    own, others = time_of(entry, OURS), [time_of(entry, name) for name in names]
+    ratios = [f"{time / own:.1f}x" if own and time else "-" for time in others]
+    return [Case(**entry["case"]).title, number(own, 2), *ratios]
+
+
+def time_of(entry: Mapping, name: str) -> float | None:
+    """The median of a contender in ms, or None."""
+    found = (row["median_ms"] for row in entry["rows"] if row["contender"] == name)
+    return next(found, None)
 
 
 def case_text(entry: Mapping) -> str:

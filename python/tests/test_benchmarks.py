@@ -189,6 +189,22 @@ def test_the_page_holds_bars_cases_and_pictures(tmp_path):
     assert "performance-training.png" in page
 
 
+def test_the_page_has_cases_in_order_and_an_overview(tmp_path):
+    times = {"pyg": 45.0, "gossamer": 10.0}
+    cases = [entry(layer, "inference", times, {}) for layer in ("gat", "gcn")]
+    wide = entry("gcn", "inference", {"dgl": 5.0}, {})
+    wide["case"] = vars(Case("gcn", "inference", "power-law", 16))
+    record = {"machine": {"cores": 2}, "cases": [wide, *cases]}
+    page = docs.write(record, tmp_path).read_text()
+    heads = [line.split(" (")[0] for line in page.splitlines() if line.startswith("### ")]
+    sizes = (("gcn", 64), ("gcn", 16), ("gat", 64))
+    assert heads == [f"### {layer} inference, power-law, {f} features" for layer, f in sizes]
+    overview = page.partition("## Inference")[2].partition("###")[0]
+    rows = [line.split("|")[1:] for line in overview.splitlines() if line.startswith("| g")]
+    shown = [[cell.strip() for cell in row[1:-1]] for row in rows if len(row) == 5]
+    assert shown == [["10.00", "-", "4.5x"], ["-", "-", "-"], ["10.00", "-", "4.5x"]]
+
+
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_every_pass_can_be_left_out(name):
     case = tiny("gat", "training")

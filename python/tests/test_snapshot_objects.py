@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from gossamer.capture.refusal import CannotSnapshot
 from gossamer.capture.snapshot import snapshot
 from programs import snapshots
 from programs.snapshots import (
@@ -275,6 +276,63 @@ def test_self_that_is_called_reaches_forward():
 
     assert changes(lambda layer: setattr(layer, "k", 2), Recursive)
     assert changes(lambda layer: layer.register_forward_hook(lambda *a: None), Recursive)
+
+
+class Enclosing(nn.Module):
+    """Functions written inside of a method read the layer through a closure."""
+
+    def __init__(self):
+        super().__init__()
+        self.k, self.found, self.holder = 1, None, [self]
+
+    def forward(self, x):
+        self.found = x
+        return x * self.k
+
+    @property
+    def me(self):
+        return self
+
+    def itself(self):
+        return self
+
+    def reads(self):
+        return lambda edges: {"m": edges.src["h"] * self.k}
+
+    def calls(self):
+        return lambda edges: {"m": self(edges.src["h"])}
+
+    def hands_on(self):
+        return lambda edges: {"m": [self.k, self][1](edges.src["h"])}
+
+    def by_method(self):
+        return lambda edges: {"m": self.itself()(edges.src["h"])}
+
+    def by_property(self):
+        return lambda edges: {"m": self.me(edges.src["h"])}
+
+    def by_attribute(self):
+        return lambda edges: {"m": edges.src["h"] * self.k + self.holder[0](edges.src["h"])}
+
+    def unrelated(self):
+        return lambda edges: {"m": edges.src["h"] + self.training}
+
+
+def test_a_closure_that_reads_attributes_of_self():
+    """What forward writes does not matter to a function that forward is not reached from."""
+    assert changes(lambda layer: setattr(layer, "k", 2), Enclosing, Enclosing.reads)
+    assert changes(lambda layer: layer.eval(), Enclosing, Enclosing.unrelated)
+    layer = Enclosing()
+    before = snapshot(layer.reads()).key
+    layer.found = torch.ones(2)
+    layer.register_forward_hook(lambda *a: None)
+    assert snapshot(layer.reads()).key == before
+
+
+@pytest.mark.parametrize("name", ["calls", "hands_on", "by_method", "by_property", "by_attribute"])
+def test_a_closure_that_lets_go_of_self_reaches_forward(name):
+    with pytest.raises(CannotSnapshot, match="writes the attribute `found`"):
+        snapshot(getattr(Enclosing(), name)())
 
 
 def test_operators_of_a_user_class():

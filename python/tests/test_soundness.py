@@ -38,6 +38,33 @@ def test_a_float_attribute_halved_before_each_call():
     assert len(report.compilations) <= 2
 
 
+class KeepsAttention(nn.Module):
+    """Functions inside of forward, which writes what they read, and what it found."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.attention, self.number = 1.0, None, 0
+        self.linear = nn.Linear(3, 3).double()
+
+    def forward(self, g, h):
+        self.number += 1
+        self.scale = 0.5 * self.number
+        with g.local_scope():
+            g.ndata["h"] = h
+            g.apply_edges(lambda edges: {"a": self.linear(edges.src["h"]) * self.scale})
+            self.attention = g.edata["a"]
+            g.update_all(
+                lambda edges: {"m": edges.data["a"] * edges.dst["h"] + self.number},
+                lambda nodes: {"o": nodes.mailbox["m"].sum(1)},
+            )
+            return g.ndata["o"], self.attention
+
+
+def test_attributes_that_forward_writes_around_functions_inside_of_it():
+    report = assert_twins(KeepsAttention(), H, calls=5, fallback="error")
+    assert report.mode == "region"
+
+
 def test_an_int_attribute_used_as_an_exponent():
     class Power(Model):
         def message(self, edges):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import torch
@@ -78,6 +77,12 @@ def user_module(walk: Walk, value: Any, parent: Place | None, kind: str, name: A
     instance(walk, value, parent, kind, name)
 
 
+@handles(kind="owner")
+def owner(walk: Walk, value: Any, parent: Place | None, kind: str, name: Any) -> None:
+    """A user's object of which code reads attributes only."""
+    instance(walk, value, parent, kind, name, True)
+
+
 @handles(type)
 def class_(walk: Walk, value: type, parent: Place | None, kind: str, name: Any) -> None:
     """A class that is stored somewhere."""
@@ -89,14 +94,16 @@ def instance(
 ) -> None:
     """Writes the attributes of an object that reached code names.
 
-    `bound`: it is here as the object of a bound method, so its special methods and hooks count only
-    when some method lets go of its `self`.
+    `bound`: it is here as the object of a bound method, or code reads attributes of it only, so its
+    special methods and hooks count only when some method lets go of its `self`.
     """
     whole = not bound or walk.scope.escapes
     if not walk.enter(id(value), value, parent, kind, name):
-        if not bound and id(value) in _bound_owners(walk):
+        if not bound and id(value) in walk.owners:
             walk.escapes = True
         return
+    if bound:
+        walk.owners.add(id(value))
     place = walk.places[-1]
     cls = type(value)
     facts = class_facts(cls)
@@ -114,11 +121,6 @@ def instance(
     if facts.content is not None:
         _content(walk, value, facts, place)
     walk.out.append(END)
-
-
-def _bound_owners(walk: Walk) -> set[int]:
-    """Objects that were met as the object of a bound method."""
-    return {id(each.__self__) for each in walk.objects if type(each) is types.MethodType}
 
 
 def _all_attributes(walk: Walk, variables: dict, place: Place | None) -> None:

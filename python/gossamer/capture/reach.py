@@ -63,6 +63,7 @@ class Walk:
         floats: ``(place, value)`` of every float that can be substituted.
         memo: number of each object met, by id; `places` and `objects` are indexed by it.
         reached: the code that was reached, in order; `escapes`: as in `Scope`.
+        owners: ids of objects that were met where code reads attributes only.
         newly_pinned: ids met again without a place after they had one.
     """
 
@@ -74,6 +75,7 @@ class Walk:
         "newly_pinned",
         "objects",
         "out",
+        "owners",
         "pinned",
         "places",
         "reached",
@@ -92,6 +94,7 @@ class Walk:
         self.objects: list = []
         self.reached: dict[CodeFacts, None] = {}
         self.escapes = False
+        self.owners: set[int] = set()
         self.scope = scope
         self.names = EVERY_NAME if ANY_NAME in scope.names else scope.names
         self.pinned = pinned
@@ -111,6 +114,10 @@ class Walk:
             handler(self, value, parent, kind, name)
         else:
             KINDS[class_facts(type(value)).kind](self, value, parent, kind, name)
+
+    def owner(self, value: Any, parent: Place | None, kind: str, name: Any) -> None:
+        """Writes a user's object of which code reads attributes only, as methods do of `self`."""
+        KINDS["owner"](self, value, parent, kind, name)
 
     def enter(self, key: int | tuple, obj: Any, parent: Place | None, kind: str, name: Any) -> bool:
         """Numbers `obj`; False when it was met before, and then writes its number."""
@@ -225,6 +232,8 @@ class Walk:
         elif isinstance(value, type):
             # The cell `__class__` serves `super()`: it doesn't make instances.
             self.class_value(value, use.name != "__class__" or use.bare)
+        elif not use.bare and _is_users_object(kind):
+            self.owner(value, place, "cell", use.name)
         else:
             self.variable(cell, id(cell), value, place, "cell", use.name)
 
@@ -243,6 +252,8 @@ class Walk:
             self.class_value(value, use.bare)
         elif value is MISSING:
             self.out.append(MISSING)
+        elif not use.bare and _is_users_object(kind):
+            self.owner(value, place, "global", name)
         else:
             self.variable(variables, (id(variables), name), value, place, "global", name)
 
@@ -403,3 +414,7 @@ def follow(value: Any, chain: Iterable[str]) -> Any:
             return None
         value = variables[name]
     return value
+
+
+def _is_users_object(kind: type) -> bool:
+    return kind not in HANDLERS and class_facts(kind).kind in ("instance", "module")

@@ -117,7 +117,10 @@ def _member(walk: Walk, member: Any, name: str) -> None:
     elif kind is property:
         walk.out.append(kind)
         for accessor in (member.fget, member.fset, member.fdel):
-            walk.value(accessor, None, "member", name)
+            if type(accessor) is types.FunctionType:
+                walk.function(accessor, None, "member", name, True)
+            else:
+                walk.value(accessor, None, "member", name)
     elif kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         walk.out.append(kind)
     elif kind is _TUPLE_FIELD:

@@ -73,6 +73,11 @@ class _WitnessedWalk(Walk):
             self.whole = _has_witness(value)
         super().value(value, parent, kind, name)
 
+    def owner(self, value: Any, parent: Place | None, kind: str, name: Any) -> None:
+        """As any walk; notes objects that have no witness."""
+        self.whole = self.whole and _has_witness(value)
+        super().owner(value, parent, kind, name)
+
     def _global(
         self, function: types.FunctionType, variables: dict, use: Use, place: Place | None
     ) -> None:

@@ -408,6 +408,7 @@ def test_other_cases_leave_out_what_is_slow_and_weigh_less():
     assert set(plan.contenders) - set(found.contenders) == {
         "dgl-udf",
         "gossamer-dgl",
+        "pyg-static",
         "pyg-fast-rgcn",
     }
     assert found.weighed == ["dgl", "gossamer"]

@@ -31,13 +31,12 @@ class _TensorForm(NamedTuple):
         kind = type(value)
         if kind is not Tensor and kind is not torch.nn.Parameter:
             return False
-        if not _is_number(self.number, value, tensors):
-            return False
         return (
             value.shape == self.shape
             and value.dtype is self.dtype
             and value.requires_grad is self.requires_grad
             and is_plain(value)
+            and _is_number(self.number, value, tensors)
         )
 
 
@@ -48,20 +47,20 @@ class _GraphForm(NamedTuple):
     rows: list[int]
 
     def fits(self, value: Any, graphs: list[Graph]) -> bool:
-        if type(value) is not Graph or not _is_number(self.number, value, graphs):
+        if type(value) is not Graph or value._engine is not EAGER:
             return False
         if value._schema is not self.schema and value._schema != self.schema:
             return False
-        first = value._structures[0]
+        ids = value._structures[0].src
         frames = value._node_frames + value._edge_frames
         return (
-            value._engine is EAGER
-            and not value._batch_nodes
+            not value._batch_nodes
             and not value._batch_edges
-            and first.idtype is self.idtype
-            and first.device.type == "cpu"
+            and ids.dtype is self.idtype
+            and ids.is_cpu
             and [frame.num_rows for frame in frames] == self.rows
             and all(map(plain_initializers, frames))
+            and _is_number(self.number, value, graphs)
         )
 
 

@@ -12,14 +12,12 @@ from gossamer import program as programs
 from gossamer import torch_backend
 from gossamer.capture.call import Dag
 from gossamer.capture.session import ProgramRecord, Session
-from gossamer.capture.training import PlanFunction, Training, dependencies
+from gossamer.capture.training import Numbers, Training, dependencies, run_node
 from gossamer.emit import emit
 from gossamer.emit.ir import Function, detached, empty_table, text
 from gossamer.errors import CompileError
 from gossamer.report import Compilation, Fallback
 from gossamer.structure import Structure
-
-Numbers = tuple[int, ...]
 
 
 class Plan:
@@ -127,17 +125,8 @@ class Plan:
         if key not in self._trainings:
             forward = self._compile(structures, "forward", wrt, unused, required)
             backward = forward and self._compile(structures, "backward", wrt, unused, required)
-            self._trainings[key] = backward and self._pair(forward, backward, wrt, unused)
+            self._trainings[key] = backward and Training.of(self, forward, backward, wrt, unused)
         return self._trainings[key]
-
-    def _pair(
-        self, forward: programs.Program, backward: programs.Program, wrt: Numbers, unused: Numbers
-    ) -> Training:
-        types = self.emitted.types
-        floats = tuple(number for number, type in enumerate(types) if type.is_float)
-        without = {*unused, *self.without_gradient(wrt)}
-        given = tuple(number not in without for number in range(len(types)))
-        return Training.of(forward, backward, wrt, unused, floats, given)
 
     def _compile(
         self,
@@ -231,12 +220,13 @@ def run_tensors(
     plan: Plan, structures: Sequence[Structure], tensors: Sequence[Tensor]
 ) -> list[Tensor]:
     """As `run_plan`, for inputs in order."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    needs = tuple([tensor.requires_grad for tensor in tensors])
+    if True in needs and torch.is_grad_enabled():
         if plan.program is None:
             return plan.interpret(structures, tensors)
         if torch.compiler.is_exporting():  # an exported program computes results only
             return plan.execute(structures, tensors)
-        return list(PlanFunction.apply(plan, structures, *tensors))
+        return list(run_node(plan, structures, plan.needing(needs), tensors))
     return plan.execute(structures, tensors)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gossamer.capture.plan import Plan
     from gossamer.program import Program
 
+Numbers = tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Training:
@@ -30,41 +32,61 @@ class Training:
 
     forward: results, then saved rows. backward: arguments, saved rows and gradients of the floating
     point results ``floats`` in, of which those of the results ``unused`` are not read; gradients of
-    ``wrt`` out. It is for a loss of the results whose flag is set in ``given``. ``reads`` are the
-    arguments that the backward reads. The ``others`` are needed when other gradients are asked for
-    than these: saved rows are computed again from them. No gradient depends on those that are
-    ``free``.
+    ``wrt`` out. It is for a loss of the results whose flag is set in ``given``. No gradient flows
+    through the results that are ``fixed``.
+
+    ``reads`` are the arguments that the backward reads. The ``others`` are needed when other
+    gradients are asked for than these: saved rows are computed again from them. No gradient depends
+    on those that are ``free``.
+
+    ``inputs``: where the inputs of the backward stand in what was kept, followed by the gradients.
+    ``ends``: for each argument, the place of its gradient in None followed by what comes out.
     """
 
     forward: Program
     backward: Program
-    wrt: tuple[int, ...]
-    unused: tuple[int, ...]
-    floats: tuple[int, ...]
+    wrt: Numbers
+    unused: Numbers
+    floats: Numbers
     given: tuple[bool, ...]
-    reads: tuple[int, ...]
-    others: tuple[int, ...]
-    free: tuple[int, ...]
+    fixed: Numbers
+    reads: Numbers
+    others: Numbers
+    free: Numbers
+    inputs: Numbers
+    ends: Numbers
 
     @classmethod
     def of(
-        cls,
-        forward: Program,
-        backward: Program,
-        wrt: tuple[int, ...],
-        unused: tuple[int, ...],
-        floats: tuple[int, ...],
-        given: tuple[bool, ...],
+        cls, plan: Plan, forward: Program, backward: Program, wrt: Numbers, unused: Numbers
     ) -> Training:
-        """The pair of a function with these floating point results."""
-        count = len(forward.reads)
-        arguments = backward.reads[:count]
-        num_saved = len(backward.reads) - count - len(floats)
+        """The pair of a plan's function."""
+        types = plan.emitted.types
+        floats = tuple(number for number, type in enumerate(types) if type.is_float)
+        fixed = plan.without_gradient(wrt)
+        given = tuple(number not in (*unused, *fixed) for number in range(len(types)))
+        arguments = backward.reads[: len(forward.reads)]
+        num_saved = len(backward.reads) - len(arguments) - len(floats)
         reads = tuple(number for number, read in enumerate(arguments) if read)
         rest = tuple(number for number, read in enumerate(arguments) if not read)
         # Without saved rows the gradients are a function of what the backward reads.
         others, free = (rest, ()) if num_saved > 0 or len(floats) > 1 else ((), rest)
-        return cls(forward, backward, wrt, unused, floats, given, reads, others, free)
+        # Gradients stand last, and are counted from the end. What a program does not read is not
+        # looked at: any tensor may stand there.
+        unread = given.index(True) - len(types) if True in given else 0
+        inputs = (
+            *(reads.index(n) if read else unread for n, read in enumerate(arguments)),
+            *range(len(reads), len(reads) + num_saved),
+            *(number - len(types) if given[number] else unread for number in floats),
+        )
+        flows = plan.arguments_of(given)
+        ends = tuple(
+            1 + wrt.index(number) if number in wrt and number in flows else 0
+            for number in range(len(arguments))
+        )
+        return cls(
+            forward, backward, wrt, unused, floats, given, fixed, reads, others, free, inputs, ends
+        )
 
 
 def dependencies(function: Function) -> list[frozenset[int]]:
@@ -79,87 +101,97 @@ def dependencies(function: Function) -> list[frozenset[int]]:
     return [reached[id(result)] for result in function.results]
 
 
+def run_node(
+    plan: Plan, structures: Sequence[Structure], wrt: Numbers, tensors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """A plan's results as those of one node, for gradients of the arguments ``wrt``.
+
+    `PlanFunction.apply`, without what torch asks at each call of every function class.
+    """
+    if torch._C._are_functorch_transforms_active():
+        return PlanFunction.apply(plan, structures, wrt, *tensors)
+    unwrapped = map(torch._C._functorch.unwrap_if_dead, tensors)
+    return super(torch.autograd.Function, PlanFunction).apply(plan, structures, wrt, *unwrapped)
+
+
 class PlanFunction(torch.autograd.Function):
     """A plan as one node of the autograd graph."""
 
     @staticmethod
-    def forward(ctx, plan: Plan, structures: Sequence[Structure], *tensors: Tensor):
+    def forward(
+        ctx, plan: Plan, structures: Sequence[Structure], wrt: Numbers, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
         """Run the forward program and keep what the backward needs."""
-        wrt = plan.needing(ctx.needs_input_grad[2:])
         training = plan.expected_training(wrt, structures)
-        ctx.plan, ctx.structures, ctx.training = plan, structures, training
+        ctx.plan, ctx.structures, ctx.wrt, ctx.training = plan, structures, wrt, training
+        ctx.set_materialize_grads(False)
         if training is None:
             outputs = plan.execute(structures, tensors)
             ctx.save_for_backward(*tensors)
+            fixed = plan.without_gradient(wrt)
         else:
             results = training.forward.run(structures, tensors)
-            count = len(plan.emitted.outputs)
+            count = len(training.given)
             outputs = results[:count]
             _keep(ctx, tensors, results[count:])
-        fixed = plan.without_gradient(wrt)
+            fixed = training.fixed
         if fixed:
-            ctx.mark_non_differentiable(*(outputs[number] for number in fixed))
-        ctx.set_materialize_grads(False)
+            ctx.mark_non_differentiable(*[outputs[number] for number in fixed])
         return tuple(outputs)
 
     @staticmethod
-    def backward(ctx, *grads: Tensor | None):
+    def backward(ctx, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """Gradients of the tensors that need one."""
-        plan, needed = ctx.plan, ctx.needs_input_grad[2:]
-        given = tuple([grad is not None for grad in grads])
-        flows = plan.arguments_of(given)
         try:
-            found = iter(_gradients(ctx, grads, given))
+            return (None, None, None, *_gradients(ctx, grads))
         except RuntimeError as error:
-            _explain(plan, error)
+            _explain(ctx.plan, error)
             raise
-        result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-        for number, grad in zip(plan.needing(needed), found, strict=True):
-            if number in flows:
-                result[2 + number] = grad
-        return tuple(result)
 
 
-def _gradients(
-    ctx, grads: Sequence[Tensor | None], given: tuple[bool, ...]
-) -> Sequence[Tensor | None]:
+def _gradients(ctx, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """For each argument its gradient, or None."""
     kept = ctx.saved_tensors  # asked for once: checkpointing computes them again at each access
+    training = ctx.training
+    given = tuple([grad is not None for grad in grads])
     if True not in given:
-        return [None] * sum(ctx.needs_input_grad[2:])
-    if ctx.training is None:
-        return _interpreted(ctx, kept, grads)
+        return [None] * len(ctx.plan.emitted.inputs)
+    if training is None:
+        return _interpreted(ctx, kept, grads, given)
     if torch.is_grad_enabled() or any(map(is_batch, grads)):
-        return _interpreted(ctx, _arguments(ctx, kept), grads)
-    return _compiled(ctx, kept, grads, given)
+        return _interpreted(ctx, _arguments(ctx, kept), grads, given)
+    if given != training.given:
+        return _run_again(ctx, _arguments(ctx, kept), grads, given)
+    return _compiled(training, ctx.structures, (*kept, *grads))
 
 
 def _compiled(
-    ctx, kept: Sequence[Tensor], grads: Sequence[Tensor | None], given: tuple[bool, ...]
-) -> Sequence[Tensor]:
-    """Gradients by the backward program of those results that have one.
+    training: Training, structures: Sequence[Structure], found: Sequence[Tensor | None]
+) -> Sequence[Tensor | None]:
+    """Gradients by the backward program, from what was kept and the gradients of the results."""
+    tensors = [found[place] for place in training.inputs]
+    results = (None, *training.backward.run(structures, tensors))
+    return [results[place] for place in training.ends]
 
-    The forward saved for the results that had a gradient the last time. Where these are others,
-    the forward program of the right pair runs again, so that the bits are the same either way.
+
+def _run_again(
+    ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None], given: tuple[bool, ...]
+) -> Sequence[Tensor | None]:
+    """Gradients where other results have one than in the last backward.
+
+    The forward saved for those. So the forward program of the right pair runs again: the bits are
+    the same either way.
     """
-    plan, training = ctx.plan, ctx.training
-    # What a program does not read is not looked at: any tensor may stand there.
-    unread = grads[given.index(True)]
-    if given == training.given:
-        tensors = [unread] * len(training.forward.reads)
-        for number, tensor in zip(training.reads, kept, strict=False):
-            tensors[number] = tensor
-        saved = kept[len(training.reads) : len(kept) - bool(training.others)]
-    else:
-        tensors = _arguments(ctx, kept)
-        fixed = plan.without_gradient(training.wrt)
-        unused = tuple(n for n, has in enumerate(given) if not has and n not in fixed)
-        training = plan.training(training.wrt, unused, ctx.structures)
-        if training is None:
-            return _interpreted(ctx, tensors, grads)
-        saved = training.forward.run(ctx.structures, tensors)[len(grads) :]
-        plan.expect(training)
-    gradients = [grads[number] if given[number] else unread for number in training.floats]
-    return training.backward.run(ctx.structures, [*tensors, *saved, *gradients])
+    plan, wrt, structures = ctx.plan, ctx.wrt, ctx.structures
+    fixed = ctx.training.fixed
+    unused = tuple(n for n, has in enumerate(given) if not has and n not in fixed)
+    training = plan.training(wrt, unused, structures)
+    if training is None:
+        return _interpreted(ctx, tensors, grads, given)
+    saved = training.forward.run(structures, tensors)[len(grads) :]
+    plan.expect(training)
+    read = [tensors[number] for number in training.reads]
+    return _compiled(training, structures, (*read, *saved, *grads))
 
 
 # --- what is kept from the forward to the backward ------------------------------------------------
@@ -171,8 +203,7 @@ def _keep(ctx, tensors: Sequence[Tensor], saved: Sequence[Tensor]) -> None:
     kept = [*[tensors[number] for number in training.reads], *saved]
     if training.others:
         kept.append(_Apart.keep([tensors[number] for number in training.others]))
-    free = [tensors[number] for number in training.free]
-    ctx.forms = [(tensor.shape, tensor.dtype, tensor.requires_grad) for tensor in free]
+    ctx.forms = [(tensors[number].shape, tensors[number].dtype) for number in training.free]
     ctx.save_for_backward(*kept)
 
 
@@ -182,9 +213,9 @@ def _arguments(ctx, kept: Sequence[Tensor]) -> list[Tensor]:
     found = dict(zip(training.reads, kept, strict=False))
     if training.others:
         found.update(zip(training.others, _Apart.kept_by(kept[-1]), strict=True))
-    for number, (shape, dtype, requires_grad) in zip(training.free, ctx.forms, strict=True):
+    for number, (shape, dtype) in zip(training.free, ctx.forms, strict=True):
         zeros = torch.zeros((), dtype=dtype).expand(shape)
-        found[number] = zeros.requires_grad_(requires_grad)
+        found[number] = zeros.requires_grad_(number in training.wrt)
     return [found[number] for number in range(len(found))]
 
 
@@ -228,7 +259,9 @@ def _explain(plan: Plan, error: RuntimeError) -> None:
         )
 
 
-def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]):
+def _interpreted(
+    ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None], given: tuple[bool, ...]
+) -> Sequence[Tensor | None]:
     """Gradients by torch's autograd, through the captured calls as torch operators."""
     twice = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -236,19 +269,23 @@ def _interpreted(ctx, tensors: Sequence[Tensor], grads: Sequence[Tensor | None])
         # gradient of the features has to end at them, not to come in again through the scores.
         tensors = [tensor.view_as(tensor) for tensor in tensors]
         outputs = ctx.plan.interpret(ctx.structures, tensors)
-    needed = ctx.needs_input_grad[2:]
-    wanted = [tensor for tensor, need in zip(tensors, needed, strict=True) if need]
+    result: list[Tensor | None] = [None] * len(tensors)
     used = [
         (output, grad)
         for output, grad in zip(outputs, grads, strict=True)
         if grad is not None and output.requires_grad
     ]
     if not used:
-        return [None] * len(wanted)
-    return torch.autograd.grad(
+        return result
+    found = torch.autograd.grad(
         [output for output, _ in used],
-        wanted,
+        [tensors[number] for number in ctx.wrt],
         [grad for _, grad in used],
         create_graph=twice,
         allow_unused=True,
     )
+    flows = ctx.plan.arguments_of(given)
+    for number, grad in zip(ctx.wrt, found, strict=True):
+        if number in flows:
+            result[number] = grad
+    return result

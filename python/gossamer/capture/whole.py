@@ -182,8 +182,9 @@ class Whole:
 
     def _note_mode(self, mode: str, reason: str) -> None:
         self.mode, self.reason = mode, reason
+        kind = mode, reason
         with self._counting:
-            self._calls[mode, reason] = self._calls.get((mode, reason), 0) + 1
+            self._calls[kind] = self._calls.get(kind, 0) + 1
 
     def _site(self, function: Callable, state: Hashable, arguments: Arguments) -> _Site:
         key = (state, arguments.key)
@@ -310,7 +311,7 @@ def _unusual_state() -> str | None:
     # Checkpointing runs a forward twice and compares what both save: one mode for both.
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return "hooks see the tensors that are saved, as with torch.utils.checkpoint"
-    if torch.jit.is_tracing() or torch.compiler.is_compiling():
+    if torch._C._is_tracing() or torch.compiler.is_compiling():
         return "torch is tracing"
     return transform_at_work()
 

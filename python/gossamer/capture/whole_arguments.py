@@ -56,6 +56,8 @@ class Arguments:
         self.graphs: list[Graph] = []
         self.originals: list[Any] = []
         self.tensors: list[Tensor] = []
+        self.frames: list[Frame] = []
+        self.structures: tuple[Structure, ...] = ()
         #: Of this call's random numbers.
         self.seeds: list[Tensor] = []
         tokens: list[Hashable] = []
@@ -118,9 +120,13 @@ class Arguments:
     def take_graphs(self) -> None:
         """Find the frames and relations of the graphs."""
         graphs = self.graphs
+        if len(graphs) == 1:
+            self.frames = graphs[0]._node_frames + graphs[0]._edge_frames
+            self.structures = graphs[0]._structures
+            return
         nodes = [frame for graph in graphs for frame in graph._node_frames]
-        self.frames: list[Frame] = nodes + [f for graph in graphs for f in graph._edge_frames]
-        self.structures = [each for graph in graphs for each in graph._structures]
+        self.frames = nodes + [frame for graph in graphs for frame in graph._edge_frames]
+        self.structures = tuple([each for graph in graphs for each in graph._structures])
 
     def _count_rows(self) -> None:
         self.take_graphs()

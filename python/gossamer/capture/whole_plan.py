@@ -72,11 +72,14 @@ class WholePlan:
         for frame, name, schema in trace.asked:
             if field_schema(frames[frame], name) != schema:
                 return False
-        if any(tuple(frames[frame]) != names for frame, names in trace.listed):
-            return False
-        if any((arguments.count(rows) == 0) != empty for rows, empty in trace.emptiness):
-            return False
-        return all(arguments.count(a) <= arguments.count(b) for a, b in trace.prefixes)
+        for frame, names in trace.listed:
+            if tuple(frames[frame]) != names:
+                return False
+        for rows, empty in trace.emptiness:
+            if (arguments.count(rows) == 0) != empty:
+                return False
+        prefixes = [arguments.count(a) <= arguments.count(b) for a, b in trace.prefixes]
+        return False not in prefixes
 
     def run(self, arguments: Arguments, reached: Reached) -> Any:
         """The results; fields are written to the graphs."""
@@ -149,7 +152,7 @@ class _Values:
         self.arguments = arguments
         self.reached = reached
         self.outputs = outputs
-        self.past = PastValues()
+        self.past: PastValues | None = None
 
 
 def _holds(tree: Any, wanted: Made) -> bool:
@@ -216,6 +219,8 @@ class _LaterField:
         """The field of one call."""
         structures = [values.arguments.structure(number) for number in self._whole._relations]
         tensors = [read(values.arguments, values.reached) for read in self.reads]
+        if values.past is None:
+            values.past = PastValues()
         for tensor, argument in zip(tensors, self._arguments, strict=True):
             if argument.type.rows is None:
                 values.past.keep(tensor)

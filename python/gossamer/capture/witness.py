@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
 from typing import Any
@@ -130,16 +130,18 @@ class Witness:
     __slots__ = (
         "_cells",
         "_classes",
-        "_dicts",
         "_empty",
+        "_filled",
         "_functions",
         "_instances",
         "_library_modules",
         "_lookup_dicts",
         "_lookup_keys",
+        "_missing",
         "_same",
         "_schemas",
         "_sequences",
+        "_sized",
         "_sizes",
         "_tensors",
     )
@@ -160,7 +162,7 @@ class Witness:
         self._tensors = [tensor for _, tensor in walk.tensors]
         keywords = [each.__kwdefaults__ for each in self._functions if each.__kwdefaults__]
         bodies = [vars(base) for cls in walk.classes for base in _user_bases(cls)]
-        self._dicts = [
+        dicts = [
             *_of(objects, dict),
             *keywords,
             *map(vars, self._functions),
@@ -168,7 +170,9 @@ class Witness:
             *(vars(module)[key] for module in modules for key in _MODULE_DICTS),
             *bodies,
         ]
+        self._filled = [each for each in dicts if each]  # the sizes say that the others are empty
         self._sequences = [each for each in objects if type(each) in (list, tuple)]
+        self._sized = [*dicts, *self._sequences]
         self._empty = [
             *(vars(module)[key] for module in modules for key in _HOOKS),
             torch_module._global_forward_pre_hooks,
@@ -176,16 +180,17 @@ class Witness:
         ]
         self._lookup_dicts = [variables for variables, _ in walk.lookups]
         self._lookup_keys = [key for _, key in walk.lookups]
-        self._sizes = list(map(len, chain(self._dicts, self._sequences)))
+        self._missing = [MISSING] * len(self._lookup_keys)
+        self._sizes = list(map(len, self._sized))
         self._schemas = list(map(_TENSOR, self._tensors))
-        self._same = list(self._read())
+        self._same = self._read()
 
     def holds(self) -> bool:
         """True when a walk would write the tokens that it wrote, and find the same tensors."""
         try:
             return (
                 not any(self._empty)
-                and list(map(len, chain(self._dicts, self._sequences))) == self._sizes
+                and list(map(len, self._sized)) == self._sizes
                 and list(map(_TENSOR, self._tensors)) == self._schemas
                 and all(map(_CONTIGUOUS, self._tensors))
                 and all(map(is_, self._read(), self._same))
@@ -193,20 +198,22 @@ class Witness:
         except (AttributeError, ValueError):  # an empty cell, an attribute that is gone
             return False
 
-    def _read(self) -> Iterable[Any]:
+    def _read(self) -> list:
         """Every object that the walk read; as many as then, when the sizes are as then."""
-        missing = [MISSING] * len(self._lookup_keys)
-        return chain(
-            map(dict.get, self._lookup_dicts, self._lookup_keys, missing),
-            chain.from_iterable(map(_FUNCTION, self._functions)),
-            map(_CELL, self._cells),
-            chain.from_iterable(map(_INSTANCE, self._instances)),
-            map(_MRO, self._classes),
-            map(_FORWARD, self._library_modules),
-            chain.from_iterable(self._dicts),
-            chain.from_iterable([each.values() for each in self._dicts]),
-            chain.from_iterable(self._sequences),
-        )
+        found = list(map(dict.get, self._lookup_dicts, self._lookup_keys, self._missing))
+        found += map(_CELL, self._cells)
+        found += map(_MRO, self._classes)
+        found += map(_FORWARD, self._library_modules)
+        for function in self._functions:
+            found += _FUNCTION(function)
+        for instance in self._instances:
+            found += _INSTANCE(instance)
+        for each in self._filled:
+            found += each
+            found += each.values()
+        for each in self._sequences:
+            found += each
+        return found
 
 
 def _of(objects: list, kind: type) -> list:

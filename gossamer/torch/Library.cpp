@@ -8,19 +8,24 @@
 // gossamer::max_degree(offsets) -> int
 //   Most edges of any row.
 //
-// gossamer::run(program, graph, inputs, sizes) -> outputs
+// gossamer::hold_graph(arrays, sizes) -> graph
+//   A graph argument, as a tensor of this process (HeldGraph.h).
+//   arrays   in-offsets, in-neighbors, in-edge-ids, out-offsets,
+//            out-neighbors, out-edge-ids; empty where program_info says they
+//            are not read
+//   sizes    sources, destinations, edges, largest in-degree, largest
+//            out-degree
+//
+// gossamer::run(program, graphs, inputs) -> outputs
 //   program  the bytes of a saved program, uint8
-//   graph    six index arrays for each graph argument: in-offsets,
-//            in-neighbors, in-edge-ids, out-offsets, out-neighbors,
-//            out-edge-ids; empty where program_info says they are not read
+//   graphs   each graph argument, from hold_graph
 //   inputs   what program_info says is not read may be any tensor
-//   sizes    five numbers for each graph argument: sources, destinations,
-//            edges, largest in-degree, largest out-degree
 //
 // gossamer::run_traced(program, results, graph, inputs) -> outputs
-//   The same inside graphs that torch's compilers make, which carry tensors
-//   from call to call, and no numbers: sizes are the lengths of the arrays, so
-//   all six of each graph are given, and largest degrees are found anew.
+//   The same inside graphs that torch's compilers make, which carry plain
+//   tensors from call to call, and no numbers: `graph` has all six arrays of
+//   each graph argument, sizes are their lengths, and largest degrees are found
+//   anew.
 //   `results` is what program_results says: shapes are known from it without
 //   the program.
 //
@@ -33,7 +38,7 @@
 //   for each 1 if in-edges are read, 1 if out-edges are read; then for each
 //   input 1 if it is read
 //
-// gossamer::tune(program, graph, inputs, sizes) -> int[]
+// gossamer::tune(program, graphs, inputs) -> int[]
 //   Measures which variant is the fastest on these graphs, and how its kernels
 //   best go over them, for the runs on graphs of the same shape class that
 //   follow (Tuning.h). The number of the variant; then for each of its kernels
@@ -70,6 +75,7 @@
 #include "gossamer/program/Serialize.h"
 #include "gossamer/runtime/CsrGraph.h"
 #include "gossamer/runtime/Variants.h"
+#include "gossamer/torch/HeldGraph.h"
 #include "gossamer/torch/ProgramCache.h"
 #include "gossamer/torch/TorchServices.h"
 
@@ -84,9 +90,6 @@ namespace gossamer {
 using torch::stable::Tensor;
 
 namespace {
-
-constexpr size_t kArraysPerGraph = 6;
-constexpr size_t kSizesPerGraph = 5;
 
 /// Never destroyed: tensors may still return memory while the process ends.
 ScratchPool &pool() {
@@ -163,12 +166,6 @@ int64_t maxDegreeOf(Tensor offsets) {
                    std::max<int64_t>(view.shape[0] - 1, 0));
 }
 
-EdgeArrays edgeArrays(const Tensor *tensors) {
-  return {check(viewOf(tensors[0], "offsets")),
-          check(viewOf(tensors[1], "neighbors")),
-          check(viewOf(tensors[2], "edge ids"))};
-}
-
 /// Graphs of which only the sizes are known.
 std::vector<GraphArrays> graphsOfSizes(const Program &program,
                                        const std::vector<int64_t> &sizes) {
@@ -177,15 +174,17 @@ std::vector<GraphArrays> graphsOfSizes(const Program &program,
                     program.graphs, " graphs, so ",
                     kSizesPerGraph * program.graphs, " sizes; got ",
                     sizes.size()));
-  std::vector<GraphArrays> views(program.graphs);
-  const int64_t *size = sizes.data();
-  for (GraphArrays &view : views) {
-    view.numSrc = *size++;
-    view.numDst = *size++;
-    view.numEdges = *size++;
-    view.maxInDegree = *size++;
-    view.maxOutDegree = *size++;
-  }
+  std::vector<GraphArrays> views;
+  for (size_t g = 0; g < program.graphs; ++g)
+    views.push_back(graphOfSizes(&sizes[kSizesPerGraph * g]));
+  return views;
+}
+
+std::vector<GraphArrays> heldGraphs(const std::vector<Tensor> &graphs) {
+  std::vector<GraphArrays> views;
+  views.reserve(graphs.size());
+  for (size_t g = 0; g < graphs.size(); ++g)
+    views.push_back(heldGraph(graphs[g], g));
   return views;
 }
 
@@ -227,24 +226,19 @@ std::vector<Tensor> runOn(const Executor &executor,
   return outputs.take();
 }
 
-std::vector<Tensor> run(Tensor program, std::vector<Tensor> graph,
-                        std::vector<Tensor> inputs,
-                        std::vector<int64_t> sizes) {
-  std::shared_ptr<const Executor> executor = executorOf(program);
-  return runOn(*executor, graphArrays(executor->program(), graph, sizes),
-               inputs);
+std::vector<Tensor> run(Tensor program, std::vector<Tensor> graphs,
+                        std::vector<Tensor> inputs) {
+  return runOn(*executorOf(program), heldGraphs(graphs), inputs);
 }
 
-std::vector<int64_t> tune(Tensor program, std::vector<Tensor> graph,
-                          std::vector<Tensor> inputs,
-                          std::vector<int64_t> sizes) {
+std::vector<int64_t> tune(Tensor program, std::vector<Tensor> graphs,
+                          std::vector<Tensor> inputs) {
   std::shared_ptr<const Executor> executor = executorOf(program);
   TorchFor parallel;
   TorchGemm gemm(pool());
   TensorOutputs outputs(executor->program().outputs.size(), pool());
-  Way way =
-      check(executor->tune(graphArrays(executor->program(), graph, sizes),
-                           viewsOf(inputs), {parallel, gemm, outputs, pool()}));
+  Way way = check(executor->tune(heldGraphs(graphs), viewsOf(inputs),
+                                 {parallel, gemm, outputs, pool()}));
   std::vector<int64_t> numbers = {int64_t(way.variant)};
   for (const ScheduleChoices &choice : way.choices)
     numbers.insert(numbers.end(),
@@ -391,16 +385,15 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
         " -> (Tensor offsets, Tensor neighbors, Tensor edge_ids)");
   m.def("max_degree(Tensor offsets) -> int");
   m.def("release_memory() -> int");
-  m.def("tune(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
-        " -> int[]");
+  m.def("hold_graph(Tensor[] arrays, int[] sizes) -> Tensor");
+  m.def("tune(Tensor program, Tensor[] graphs, Tensor[] inputs) -> int[]");
   m.def("keep_tuned(Tensor program, int[] sizes, int[] way) -> ()");
   m.def("cache_sizes() -> int[]");
   m.def("schedules(Tensor program, int[] sizes) -> int[]");
   m.def("force_schedule(int? prefetch, bool? stream, int? piece_edges) -> ()");
   m.def("variant(Tensor program, int[] sizes) -> int[]");
   m.def("force_variant(int? number) -> ()");
-  m.def("run(Tensor program, Tensor[] graph, Tensor[] inputs, int[] sizes)"
-        " -> Tensor[]");
+  m.def("run(Tensor program, Tensor[] graphs, Tensor[] inputs) -> Tensor[]");
   m.def("run_traced(Tensor program, int[] results, Tensor[] graph,"
         " Tensor[] inputs) -> Tensor[]");
   m.def("program_results(Tensor program) -> int[]");
@@ -410,6 +403,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(gossamer, m) {
 STABLE_TORCH_LIBRARY_IMPL(gossamer, CPU, m) {
   m.impl("coo_to_csr", TORCH_BOX(&cooToCsr));
   m.impl("max_degree", TORCH_BOX(&maxDegreeOf));
+  m.impl("hold_graph", TORCH_BOX(&holdGraph));
   m.impl("run", TORCH_BOX(&run));
   m.impl("run_traced", TORCH_BOX(&runTraced));
   m.impl("tune", TORCH_BOX(&tune));

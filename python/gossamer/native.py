@@ -78,13 +78,15 @@ def ops() -> Any:
       sorted by row, stably. ``rows`` and ``cols`` are (E,) int32 or int64; ``offsets`` is
       (num_rows + 1,), the others (E,), int32 where every size fits, else int64.
       ValueError when an endpoint is out of range; it names edge and value.
-    - ``run(program, graph, inputs, sizes) -> list[Tensor]``: ``program`` is uint8, the bytes of
-      a saved program; ``graph`` holds six arrays for each graph argument (in-offsets,
-      in-neighbors, in-edge-ids, out-offsets, out-neighbors, out-edge-ids; empty where
-      :func:`program_info` says they are not read), ``sizes`` five numbers (sources,
-      destinations, edges, largest in-degree, largest out-degree). An input that is not read may
-      be any tensor. ValueError when something does not fit; it says which input, what was found
-      and what was expected.
+    - ``hold_graph(arrays, sizes) -> Tensor``: a graph argument. Of one graph, ``arrays`` are
+      in-offsets, in-neighbors, in-edge-ids, out-offsets, out-neighbors and out-edge-ids (empty
+      where :func:`program_info` says they are not read), ``sizes`` five numbers: sources,
+      destinations, edges, largest in-degree, largest out-degree. The result keeps the arrays
+      alive; a copy of it is no graph. ValueError when there are more or fewer.
+    - ``run(program, graphs, inputs) -> list[Tensor]``: ``program`` is uint8, the bytes of a saved
+      program; ``graphs`` are results of ``hold_graph``. An input that is not read may be any
+      tensor. ValueError when something does not fit; it says which input, what was found and what
+      was expected.
       The results are fresh tensors without gradient history.
     - ``run_traced(program, results, graph, inputs) -> list[Tensor]``: as ``run``, in graphs that
       torch's compilers make: all six arrays of each graph argument are given, and sizes are
@@ -93,7 +95,7 @@ def ops() -> Any:
     - ``run_known(name, results, graph, inputs) -> list[Tensor]``: as ``run_traced``, by the name
       that :func:`know` gave the program: for graphs that stay in this process, which can't all
       hold constants.
-    - ``tune(program, graph, inputs, sizes) -> list[int]``: measures which variant of a program is
+    - ``tune(program, graphs, inputs) -> list[int]``: measures which variant of a program is
       the fastest on these graphs, and how its kernels best go over them; later runs on graphs whose
       sizes are the same to a power of two go so. The number of the variant, then three numbers for
       each of its kernels: those of :class:`Schedule`.

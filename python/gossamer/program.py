@@ -98,12 +98,12 @@ class Program:
             arguments = _Arguments([], [])
             for structure, needs in zip(structures, self.needs, strict=True):
                 found = _arguments(structure, needs)
-                arguments.arrays.extend(found.arrays)
+                arguments.graphs.extend(found.graphs)
                 arguments.sizes.extend(found.sizes)
         self.last_sizes = arguments.sizes
         if self.tune:
             self._tune(arguments, inputs)
-        return self._operator(self.code, arguments.arrays, inputs, arguments.sizes)
+        return self._operator(self.code, arguments.graphs, inputs)
 
     @functools.cached_property
     def _operator(self) -> Any:
@@ -115,7 +115,7 @@ class Program:
             if found in self._tuned_by:
                 return
             self._tuned_by[found] = COST_MODEL  # until it is done
-        source = tuned.tune(self.code, arguments.arrays, inputs, arguments.sizes)
+        source = tuned.tune(self.code, arguments.graphs, inputs, arguments.sizes)
         self._tuned_by[found] = source
 
     @property
@@ -177,7 +177,7 @@ def _compile(ir: str, options: CompileOptions, wide_index: bool) -> Program:
 
 
 class _Arguments(NamedTuple):
-    arrays: list[Tensor]
+    graphs: list[Tensor]
     sizes: list[int]
 
 
@@ -186,7 +186,7 @@ _NOTHING = {dtype: torch.empty(0, dtype=dtype) for dtype in (torch.int32, torch.
 
 
 def _arguments(structure: Structure, needs: native.GraphNeeds) -> _Arguments:
-    """The arrays and sizes that a program takes for one graph, kept with the structure."""
+    """What a program takes for one graph, and its sizes, kept with the structure."""
     return structure.once(needs, lambda: _make_arguments(structure, needs))
 
 
@@ -202,4 +202,4 @@ def _make_arguments(structure: Structure, needs: native.GraphNeeds) -> _Argument
         structure.max_in_degree() if needs.needs_in_edges else 0,
         structure.max_out_degree() if needs.needs_out_edges else 0,
     ]
-    return _Arguments(arrays, sizes)
+    return _Arguments([native.ops().hold_graph(arrays, sizes)], sizes)

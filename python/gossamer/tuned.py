@@ -28,7 +28,7 @@ def shape_class_of(sizes: Sequence[int]) -> ShapeClass:
 
 
 def tune(
-    program: Tensor, arrays: Sequence[Tensor], inputs: Sequence[Tensor], sizes: Sequence[int]
+    program: Tensor, graphs: Sequence[Tensor], inputs: Sequence[Tensor], sizes: Sequence[int]
 ) -> str:
     """Have later runs of a program on graphs of such sizes go the fastest way.
 
@@ -43,7 +43,7 @@ def tune(
             return FOUND
         except ValueError as error:
             problem = f" (ignored {disk_cache.folder() / name}: {error})"
-    numbers = native.ops().tune(program, arrays, inputs, sizes)
+    numbers = native.ops().tune(program, graphs, inputs)
     disk_cache.write(name, json.dumps(numbers).encode())
     return MEASURED + problem
 

@@ -47,6 +47,7 @@ class Graph:
         self.arrays = [a.long() if wide else a.int() for a in arrays]
         self.wide = wide
         self.sizes = [self.num_src, self.num_dst, len(src), _most(dst), _most(src)]
+        self.held = ops.hold_graph(self.arrays, self.sizes)
 
     def count(self, rows: str | None) -> int:
         return {
@@ -250,7 +251,7 @@ class Region:
             self.ir(results), wide_index=self.graph.wide, cache=False, **options
         )
         inputs = [values for _, values in self.inputs]
-        return native.ops().run(compiled.program, self.graph.arrays, inputs, self.graph.sizes)
+        return native.ops().run(compiled.program, [self.graph.held], inputs)
 
     def check(self, *results: Value, tolerance: float | None = None, **options: object) -> None:
         """Compile, run and compare with torch in float64."""

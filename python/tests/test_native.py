@@ -98,6 +98,7 @@ class Graph:
         ]
         degrees = torch.bincount(self.dst, minlength=1)
         self.sizes = [num_src, num_dst, len(self.src), int(degrees.max()), 0]
+        self.held = ops.hold_graph(self.arrays, self.sizes)
 
     def expected(self, h, w, weight):
         y = torch.zeros(self.num_dst, WIDTH, dtype=torch.float64)
@@ -185,7 +186,7 @@ def test_csr_on_fake_tensors(ops):
 def test_run_matches_torch(ops, code):
     graph = random_graph(ops, 3000, 40000)
     inputs = random_inputs(graph)
-    outputs = ops.run(sum_then_linear(code).tensor(), graph.arrays, inputs, graph.sizes)
+    outputs = ops.run(sum_then_linear(code).tensor(), [graph.held], inputs)
     assert_close(outputs, graph.expected(*inputs))
 
 
@@ -203,7 +204,7 @@ def test_run_matches_torch(ops, code):
 def test_run_on_odd_graphs(ops, code, src, dst, num_src, num_dst):
     graph = Graph(ops, list(src), list(dst), num_src, num_dst)
     inputs = random_inputs(graph)
-    outputs = ops.run(sum_then_linear(code).tensor(), graph.arrays, inputs, graph.sizes)
+    outputs = ops.run(sum_then_linear(code).tensor(), [graph.held], inputs)
     assert_close(outputs, graph.expected(*inputs))
 
 
@@ -216,7 +217,7 @@ def test_strided_inputs_are_read_right(ops, code):
         weight.T.contiguous().T,
     ]
     assert not any(t.is_contiguous() for t in strided)
-    outputs = ops.run(sum_then_linear(code).tensor(), graph.arrays, strided, graph.sizes)
+    outputs = ops.run(sum_then_linear(code).tensor(), [graph.held], strided)
     assert_close(outputs, graph.expected(h, w, weight))
 
 
@@ -227,7 +228,7 @@ def test_same_bits_for_any_number_of_threads(ops, code):
     results = []
     for count in (1, 2, 4, 1):
         with threads(count):
-            results.append(ops.run(program, graph.arrays, inputs, graph.sizes))
+            results.append(ops.run(program, [graph.held], inputs))
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
@@ -238,7 +239,7 @@ def test_outputs_are_fresh(ops, code):
     program = HandMade(
         values=[Value(Rows.SRC, [WIDTH])], inputs=[0], outputs=[0, 0], steps=[], code=b""
     ).tensor()
-    first, second = ops.run(program, graph.arrays, inputs[:1], graph.sizes)
+    first, second = ops.run(program, [graph.held], inputs[:1])
     assert torch.equal(first, inputs[0])
     assert len({t.data_ptr() for t in (first, second, inputs[0])}) == 3
 
@@ -298,12 +299,12 @@ def test_two_python_threads_share_a_program(ops, code):
     graph = random_graph(ops, 2000, 20000)
     inputs = random_inputs(graph)
     program = sum_then_linear(code).tensor()
-    expected = ops.run(program, graph.arrays, inputs, graph.sizes)
+    expected = ops.run(program, [graph.held], inputs)
     wrong = []
 
     def work():
         for _ in range(50):
-            outputs = ops.run(program, graph.arrays, inputs, graph.sizes)
+            outputs = ops.run(program, [graph.held], inputs)
             if not all(torch.equal(a, b) for a, b in zip(outputs, expected, strict=True)):
                 wrong.append(outputs)
 
@@ -326,9 +327,9 @@ code = open(sys.argv[2], "rb").read()
 graph = Graph(ops, [0, 1, 2], [1, 1, 0], 3, 3)
 inputs = random_inputs(graph)
 program = sum_then_linear(code).tensor()
-expected = ops.run(program, graph.arrays, inputs, graph.sizes)
+expected = ops.run(program, [graph.held], inputs)
 child = os.fork()
-outputs = ops.run(program, graph.arrays, inputs, graph.sizes)
+outputs = ops.run(program, [graph.held], inputs)
 same = all(torch.equal(a, b) for a, b in zip(outputs, expected))
 if child == 0:
     os._exit(0 if same else 1)
@@ -364,7 +365,7 @@ def test_wrong_inputs_are_named(ops, code, change, message):
     graph = Graph(ops, [0, 1, 2, 3, 4, 0, 1], [1, 1, 2, 0, 3, 4, 4], 5, 5)
     program = sum_then_linear(code).tensor()
     with pytest.raises(ValueError, match=message):
-        ops.run(program, graph.arrays, change(random_inputs(graph)), graph.sizes)
+        ops.run(program, [graph.held], change(random_inputs(graph)))
 
 
 @pytest.mark.parametrize(
@@ -381,8 +382,24 @@ def test_wrong_inputs_are_named(ops, code, change, message):
 def test_wrong_graphs_are_named(ops, code, change, message):
     graph = Graph(ops, [0, 1, 2, 3, 4, 0, 1], [1, 1, 2, 0, 3, 4, 4], 5, 5)
     arrays, sizes = change(graph.arrays, graph.sizes)
+    program, inputs = sum_then_linear(code).tensor(), random_inputs(graph)
     with pytest.raises(ValueError, match=message):
-        ops.run(sum_then_linear(code).tensor(), arrays, random_inputs(graph), sizes)
+        ops.run(program, [ops.hold_graph(arrays, sizes)], inputs)
+
+
+def test_graphs_are_those_that_were_held(ops, code):
+    graph = Graph(ops, [0, 1, 2], [1, 1, 0], 3, 3)
+    program, inputs = sum_then_linear(code).tensor(), random_inputs(graph)
+    expected = ops.run(program, [graph.held], inputs)
+    for other in (graph.held.clone(), graph.held[1:], graph.arrays[0], torch.zeros(3)):
+        with pytest.raises(ValueError, match="graph 0 is not what hold_graph returned"):
+            ops.run(program, [other], inputs)
+    with pytest.raises(ValueError, match="takes 1 graphs, got 2"):
+        ops.run(program, [graph.held] * 2, inputs)
+    held = ops.hold_graph(graph.arrays, graph.sizes)
+    del graph  # what is held lives on
+    again = ops.run(program, [held], inputs)
+    assert all(map(torch.equal, again, expected))
 
 
 # --- programs -----------------------------------------------------------------------------------
@@ -420,10 +437,10 @@ def test_another_program_in_the_same_memory_is_noticed(ops):
     memory = constant([3])
     graph = Graph(ops, [], [], 2, 2)
     x = torch.randn(2, 3)
-    assert torch.equal(ops.run(memory, graph.arrays, [x], graph.sizes)[0], x)
+    assert torch.equal(ops.run(memory, [graph.held], [x])[0], x)
     memory.copy_(constant([4]))
     with pytest.raises(ValueError, match=r"expected float32\[2, 4\]"):
-        ops.run(memory, graph.arrays, [x], graph.sizes)
+        ops.run(memory, [graph.held], [x])
 
 
 def test_missing_library_says_where_it_was_looked_for(monkeypatch, tmp_path):

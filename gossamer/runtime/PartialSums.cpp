@@ -6,7 +6,10 @@ namespace gossamer {
 
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t(16) << 20;
+/// So many bytes of parts cost little beside a sum that needs more than one.
+constexpr int64_t kFewBytes = int64_t(4) << 20;
+/// Large parts may take more, while there are fewer than keep threads busy.
+constexpr int64_t kMaxBytes = int64_t(16) << 20, kBusyParts = 64;
 /// Elements of the result that one thread sums at a time.
 constexpr int64_t kSlice = 4096;
 
@@ -28,7 +31,9 @@ void addPartsOf(const T *parts, int64_t count, int64_t stride, int64_t size,
 } // namespace
 
 int64_t affordableParts(int64_t bytes, int64_t most) {
-  int64_t affordable = kMaxBytes / std::max<int64_t>(bytes, 1);
+  bytes = std::max<int64_t>(bytes, 1);
+  int64_t affordable =
+      std::max(kFewBytes / bytes, std::min(kMaxBytes / bytes, kBusyParts));
   return std::clamp(affordable, int64_t(1), std::max<int64_t>(most, 1));
 }
 

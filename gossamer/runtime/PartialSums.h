@@ -14,8 +14,9 @@
 namespace gossamer {
 
 /// How many parts of `bytes` each a sum may have, from 1 to `most`: together
-/// they take at most 16 MiB. With fewer parts than threads some threads wait,
-/// which happens only where one part is a large matrix.
+/// they take at most 4 MiB, or 16 MiB where that is for at most 64 parts. With
+/// fewer parts than threads some threads wait, which happens only where one
+/// part is a large matrix.
 int64_t affordableParts(int64_t bytes, int64_t most);
 
 Error noMemoryForParts(int64_t bytes);

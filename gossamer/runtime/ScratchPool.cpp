@@ -24,12 +24,14 @@ size_t roundedSize(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-void *allocate(size_t size) {
+/// A block of `size` bytes, on huge pages as far as the `used` bytes of its
+/// first lease fill them: more would be in memory for nothing.
+void *allocate(size_t size, size_t used) {
   size_t alignment =
       size >= kHugePage ? kHugePage : size_t(ScratchPool::kAlignment);
   void *data = std::aligned_alloc(alignment, size);
-  if (data && size >= kHugePage)
-    adviseHugePages(data, size);
+  if (data)
+    adviseHugePages(data, used);
   return data;
 }
 
@@ -69,7 +71,7 @@ ScratchPool::Lease ScratchPool::lease(size_t bytes) {
       return lease;
     }
   }
-  lease.block = {allocate(wanted), wanted};
+  lease.block = {allocate(wanted, bytes), wanted};
   if (lease.block.data)
     lease.pool = this;
   return lease;

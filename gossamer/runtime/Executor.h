@@ -6,12 +6,11 @@
 #include "gossamer/program/Program.h"
 #include "gossamer/program/Result.h"
 #include "gossamer/runtime/Call.h"
-#include "gossamer/runtime/Gemm.h"
 #include "gossamer/runtime/ObjectLoader.h"
-#include "gossamer/runtime/ParallelFor.h"
 #include "gossamer/runtime/Plan.h"
+#include "gossamer/runtime/ProgramRun.h"
 #include "gossamer/runtime/Schedule.h"
-#include "gossamer/runtime/ScratchPool.h"
+#include "gossamer/runtime/Services.h"
 #include "gossamer/runtime/Tuning.h"
 
 #include <memory>
@@ -19,25 +18,6 @@
 #include <vector>
 
 namespace gossamer {
-
-/// Where outputs are made.
-class Allocator {
-public:
-  virtual ~Allocator() = default;
-
-  /// Memory for output `index`, dense; called once for each output, on the
-  /// thread that runs the program.
-  virtual Result<void *> allocate(size_t index, DType dtype,
-                                  std::span<const int64_t> shape) = 0;
-};
-
-/// What a run borrows from its surroundings.
-struct Services {
-  ParallelFor &parallel;
-  Gemm &gemm;
-  Allocator &allocator;
-  ScratchPool &pool;
-};
 
 /// A program with its code mapped. Immutable, but for what `tune` remembers:
 /// any number of threads may be in `run` at once.
@@ -81,8 +61,6 @@ public:
   size_t variantOn(std::span<const GraphArrays> graphs) const;
 
 private:
-  friend class Run;
-
   Executor(Program checked, LoadedObject loaded);
 
   /// One of the variants, or this.
@@ -94,9 +72,13 @@ private:
   tuneKernels(std::span<const GraphArrays> graphs,
               std::span<const TensorView> inputs,
               const Services &services) const;
+  /// A run of this variant, with choices by step or none.
+  ProgramRun runOf(std::span<const GraphArrays> graphs,
+                   std::span<const TensorView> inputs,
+                   std::span<const ScheduleChoices> choices) const {
+    return {source, plan, kernels, graphs, inputs, choices, {}};
+  }
   Status findKernels();
-  Schedule scheduleOf(size_t step, std::span<const GraphArrays> graphs,
-                      const ScheduleChoices &choices) const;
   /// The steps that are kernels.
   std::vector<size_t> kernelSteps() const;
 

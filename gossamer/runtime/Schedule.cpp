@@ -120,6 +120,14 @@ Schedule ScheduleChoices::over(Schedule chosen) const {
   return chosen;
 }
 
+Schedule scheduleOf(const Program &program, const KernelStep &step,
+                    std::span<const GraphArrays> graphs,
+                    const ScheduleChoices &choices) {
+  Workload work = workloadOf(program, step, graphs);
+  return forcedSchedule().over(
+      choices.over(chooseSchedule(work, cacheSizes())));
+}
+
 void forceSchedule(const ScheduleChoices &choices) {
   std::lock_guard lock(forced().guard);
   forced().choices = choices;

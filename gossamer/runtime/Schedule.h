@@ -63,6 +63,11 @@ struct ScheduleChoices {
   Schedule over(Schedule chosen) const;
 };
 
+/// The schedule of a kernel: what is forced, else `choices`, else the model's.
+Schedule scheduleOf(const Program &program, const KernelStep &step,
+                    std::span<const GraphArrays> graphs,
+                    const ScheduleChoices &choices);
+
 /// Forces choices for all kernels of the process from now on.
 void forceSchedule(const ScheduleChoices &choices);
 ScheduleChoices forcedSchedule();

@@ -352,23 +352,26 @@ static bool readsElsewhere(const PlannedKernel &kernel, Value value) {
   });
 }
 
-/// True when no kernel of rows up to that of `level` reads `table`, or what
-/// kernels of parameters and ops outside kernels make of it; these can wait.
-/// `inside` may read it, from its own body.
-static bool isReadAfter(int64_t level, Value table, ArrayRef<PlannedKernel> all,
-                        const PlannedKernel *inside = nullptr) {
+/// True when no kernel of rows up to the level of `late` reads `table`, or what
+/// kernels of parameters and ops outside kernels make of it; these can wait,
+/// unless `late` reads what they make. With `moved`, `late` may read `table`
+/// itself, from its own body.
+static bool isReadAfter(const PlannedKernel &late, Value table,
+                        ArrayRef<PlannedKernel> all, bool moved = false) {
   bool readBefore = llvm::any_of(all, [&](const PlannedKernel &kernel) {
-    if (&kernel == inside || !kernel.inputs.contains(table))
+    if (!kernel.inputs.contains(table))
       return false;
+    if (&kernel == &late)
+      return !moved;
     if (kernel.visit.rows)
-      return kernel.level <= level;
+      return kernel.level <= late.level;
     return llvm::any_of(kernel.outputs, [&](Value output) {
-      return !isReadAfter(level, output, all);
+      return !isReadAfter(late, output, all);
     });
   });
   return !readBefore && llvm::all_of(table.getUsers(), [&](Operation *user) {
     return !isOutsideKernels(user) ||
-           isReadAfter(level, user->getResult(0), all);
+           isReadAfter(late, user->getResult(0), all);
   });
 }
 
@@ -380,7 +383,7 @@ static bool canJoin(const PlannedKernel &early, const PlannedKernel &late,
     return false;
   return llvm::all_of(early.outputs, [&](Value output) {
     return !readsElsewhere(late, output) &&
-           isReadAfter(late.level, output, kernels, &late);
+           isReadAfter(late, output, kernels, /*moved=*/true);
   });
 }
 

@@ -34,7 +34,7 @@ from options import (
 )
 from pictures import draw
 from session import Progress, Session, measured, pages
-from tables import SECTIONS, bars_table, case_text, unmeasured
+from tables import SECTIONS, ablations_table, bars_table, case_text, unmeasured
 
 
 def measure_cases(record: dict, options: argparse.Namespace) -> None:
@@ -51,11 +51,15 @@ def measure_cases(record: dict, options: argparse.Namespace) -> None:
 def measure_ablations(record: dict, options: argparse.Namespace) -> None:
     """Puts what each optional pass of the compiler brings into the record."""
     plans = dict.fromkeys(base_cases(options), ablations_plan(options))
-    measure_plans(record, "ablations", plans, options)
+    measure_plans(record, "ablations", plans, options, lambda entry: ablations_table([entry]))
 
 
 def measure_plans(
-    record: dict, kind: str, plans: Mapping[Case, Plan], options: argparse.Namespace
+    record: dict,
+    kind: str,
+    plans: Mapping[Case, Plan],
+    options: argparse.Namespace,
+    text_of: Callable[[Mapping], str] = case_text,
 ) -> list[Case]:
     """Puts cases into a list of the record; returns those that were measured now."""
     known = record.get(kind, []) if options.resume else []
@@ -74,7 +78,7 @@ def measure_plans(
                 continue
             record[kind] = add(record.get(kind, []), entry)
             save(record, options.output)
-            print(f"\n{case_text(entry)}\n", flush=True)
+            print(f"\n{text_of(entry)}\n", flush=True)
             done.append(case)
             say(progress.done(case))
     return done

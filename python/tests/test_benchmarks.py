@@ -13,6 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import bars
+import bench
 import docs
 import measure
 import options
@@ -220,6 +221,21 @@ def test_ablations_show_how_many_times_longer_it_takes():
     assert line.count("2.50x") == 1
     assert line.count("1.00x") == len(ABLATIONS) - 2
     assert line.count(" - ") == 1
+
+
+def test_ablations_are_shown_when_they_are_measured(monkeypatch, tmp_path, capsys):
+    class Measured(session.Session):
+        def case(self, case, plan):
+            return entry(case.layer, case.mode, dict.fromkeys(plan.contenders, 10.0), {})
+
+    monkeypatch.setattr(bench, "Session", Measured)
+    record, layers = {}, ["gcn", "gat"]
+    bench.measure_ablations(
+        record,
+        options.parse(["--ablations", "--layers", *layers, "--output", f"{tmp_path}/a.json"]),
+    )
+    assert {found["case"]["layer"] for found in record["ablations"]} == set(layers)
+    assert capsys.readouterr().out.count("1.00x") == len(ABLATIONS) * len(record["ablations"])
 
 
 def counting_steps(seconds, monkeypatch):

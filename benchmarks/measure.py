@@ -103,7 +103,7 @@ def prepare(case: Case, name: str, reference: Reference, slow_s: float = float("
         worst = max(wrong, key=row.errors.get)
         return replace(row, problem=f"differs: {worst} by {row.errors[worst]:.1e}"), None
     # What compiles in its first call has not shown yet what a call takes.
-    if seconds > slow_s and not contender(name).by_size:
+    if seconds > slow_s and not contender(name).compiles:
         found_ms = 1e3 * seconds
         return replace(row, median_ms=found_ms, all_ms=(found_ms,), once=True), None
     return row, step

@@ -65,6 +65,14 @@ def test_contenders_agree_with_the_reference(layer, mode):
         assert set(row.errors) == set(exact.bounds())
 
 
+@pytest.mark.parametrize("name", ["gossamer", "without-split-linear"])
+def test_what_compiles_is_not_measured_by_its_first_call(name):
+    case = tiny("gcn", "inference")
+    row, step = prepare(case, name, reference(case), slow_s=0.0)
+    assert step is not None
+    assert row.median_ms is None
+
+
 def test_a_contender_with_another_gradient_is_not_timed():
     case = tiny("gcn", "training")
     exact = reference(case)

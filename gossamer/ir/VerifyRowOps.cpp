@@ -92,26 +92,22 @@ LogicalResult FillIsolatedOp::verify() {
   return verifyCounts(*this, getEnd(), nodes);
 }
 
-LogicalResult PrefixOp::verify() {
-  Type from = getRows().getType(), to = getResult().getType();
-  if (failed(verifyTables(*this)) ||
-      failed(verifySameElements(*this, from, to)))
+/// Rows as they are, in another set of rows.
+static LogicalResult verifyOtherRows(Operation *op, Type from, Type to) {
+  if (failed(verifyTables(op)) || failed(verifySameElements(op, from, to)))
     return failure();
   if (!rowsOf(from) || !rowsOf(to))
-    return emitOpError("expects tables with rows, but has ")
+    return op->emitOpError("expects tables with rows, but has ")
            << from << " and " << to;
-  return verifySameFeatures(*this, from, to);
+  return verifySameFeatures(op, from, to);
+}
+
+LogicalResult PrefixOp::verify() {
+  return verifyOtherRows(*this, getRows().getType(), getResult().getType());
 }
 
 LogicalResult PadRowsOp::verify() {
-  Type from = getRows().getType(), to = getResult().getType();
-  if (failed(verifyTables(*this)) ||
-      failed(verifySameElements(*this, from, to)))
-    return failure();
-  if (!rowsOf(from) || !rowsOf(to))
-    return emitOpError("expects tables with rows, but has ")
-           << from << " and " << to;
-  return verifySameFeatures(*this, from, to);
+  return verifyOtherRows(*this, getRows().getType(), getResult().getType());
 }
 
 /// `table[index[r]]` is a row like those of `rows`.

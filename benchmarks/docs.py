@@ -23,6 +23,9 @@ the graph's format takes, "with format" a call and that; "error" is the largest 
 gradients from float64, relative. A dash was not measured. A case is measured in one process, all
 contenders in turn; different cases may have been measured at different times.
 
+"Outputs without gradient" are numbers of the output where rounding chooses the branch of a maximum
+or of relu: their gradients are compared in no contender (`benchmarks/decided.py`).
+
 The least time of a case is its roofline: `benchmarks/roofline.py` says what it counts, and "beside
 least" how many times longer a row takes. The gathers in it are measured, not derived, so a kernel
 whose reads the caches serve better may take less.

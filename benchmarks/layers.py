@@ -8,7 +8,7 @@ float32.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +48,7 @@ class Workload:
         graph: where it runs.
         x: node features, (N, F). weights: by name.
         training: gradients are wanted, of the weights and (on whole graphs) of x.
+        decided: for each output which of its numbers gradients come from; None for all.
     """
 
     layer: str
@@ -55,6 +56,7 @@ class Workload:
     x: Tensor
     weights: Weights
     training: bool = False
+    decided: Sequence[Tensor] | None = None
 
     @property
     def features(self) -> int:
@@ -83,12 +85,13 @@ def workload(
     features: int,
     training: bool = False,
     dtype: torch.dtype = torch.float32,
+    decided: Sequence[Tensor] | None = None,
 ) -> Workload:
     """The same numbers in every process, in tensors of its own."""
     x, weights = numbers(layer, graph.num_nodes, features)
     x = x.to(dtype, copy=True)
     weights = {name: weight.to(dtype, copy=True) for name, weight in weights.items()}
-    work = Workload(layer, graph, x, weights, training)
+    work = Workload(layer, graph, x, weights, training, decided)
     for leaf in work.leaves().values():
         leaf.requires_grad_(training)
     return work
@@ -108,10 +111,13 @@ def numbers(layer: str, num_nodes: int, features: int) -> tuple[Tensor, Weights]
 
 
 def cotangents(work: Workload) -> list[Tensor]:
-    """A fixed gradient of each output, signed."""
+    """A fixed gradient of each output, signed; 0 where the output is not decided."""
     generator = torch.Generator().manual_seed(4)
     shapes = work.output_shapes()
-    return [torch.randn(shape, generator=generator).to(work.x.dtype) for shape in shapes]
+    pulls = [torch.randn(shape, generator=generator).to(work.x.dtype) for shape in shapes]
+    if work.decided is None:
+        return pulls
+    return [pull * mask for pull, mask in zip(pulls, work.decided, strict=True)]
 
 
 def reference_of(work: Workload) -> tuple[list[Tensor], dict[str, Tensor]]:
@@ -136,17 +142,22 @@ def reference_of(work: Workload) -> tuple[list[Tensor], dict[str, Tensor]]:
 # --- what they compute ---------------------------------------------------------------------------
 
 
+def heads_of(weights: Weights) -> Iterator[Weights]:
+    """The weights of each head (of `HEADS`; of a block of columns where a layer has none)."""
+    for head in range(HEADS):
+        yield {
+            name: weight[head] if weight.shape[0] == HEADS else weight.chunk(HEADS, -1)[head]
+            for name, weight in weights.items()
+        }
+
+
 def by_head(compute: Callable[..., Tensor]) -> Callable[..., Iterator[Tensor]]:
-    """The layer from what it does for one head (of `HEADS`; a block of columns where it has none),
-    so that only one head's edge rows are alive at a time.
+    """The layer from what it does for one head, so that only one head's edge rows are alive at a
+    time.
     """
 
     def reference(graph: EdgeList, x: Tensor, weights: Weights) -> Iterator[Tensor]:
-        for head in range(HEADS):
-            parts = {
-                name: weight[head] if weight.shape[0] == HEADS else weight.chunk(HEADS, -1)[head]
-                for name, weight in weights.items()
-            }
+        for parts in heads_of(weights):
             yield compute(graph, x, **parts)
 
     return reference
@@ -186,8 +197,13 @@ def gat(graph: EdgeList, x: Tensor, weight: Tensor, src: Tensor, dst: Tensor) ->
     Source: Velickovic et al., Graph Attention Networks.
     """
     z = x @ weight
-    scores = functional.leaky_relu(at(z @ src, graph.src) + at(z @ dst, graph.dst), 0.2)
+    scores = functional.leaky_relu(gat_scores(graph, z, src, dst), 0.2)
     return sums(graph, edge_softmax(graph, scores).unsqueeze(1) * at(z, graph.src))
+
+
+def gat_scores(graph: EdgeList, z: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+    """a_src . z_u + a_dst . z_v of each edge, (E,)."""
+    return at(z @ src, graph.src) + at(z @ dst, graph.dst)
 
 
 def gatv2(graph: EdgeList, x: Tensor, src: Tensor, dst: Tensor, attention: Tensor) -> Tensor:
@@ -206,8 +222,7 @@ def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
 
     Source: Wang et al., Dynamic Graph CNN for Learning on Point Clouds.
     """
-    t, p = x @ theta, x @ phi
-    messages = functional.relu(at(t, graph.dst) - at(t, graph.src) + at(p, graph.src))
+    messages = functional.relu(edgeconv_sums(graph, x, theta, phi))
     with torch.no_grad():
         # As the mean of the largest: the derivative of torch's scattered maximum is very slow.
         index = graph.dst.unsqueeze(1).expand_as(messages)
@@ -216,6 +231,12 @@ def edgeconv(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
         share = (messages == at(top, graph.dst)).to(x.dtype)
         share /= at(sums(graph, share), graph.dst)
     return sums(graph, share * messages)
+
+
+def edgeconv_sums(graph: EdgeList, x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
+    """(x_v - x_u) T + x_u P of each edge, (E, F)."""
+    t, p = x @ theta, x @ phi
+    return at(t, graph.dst) - at(t, graph.src) + at(p, graph.src)
 
 
 def rgcn(graph: EdgeList, x: Tensor, weight: Tensor) -> Tensor:
@@ -241,12 +262,15 @@ def sage(batches: MiniBatches, x: Tensor, weights: Weights) -> Iterator[Tensor]:
     for blocks, nodes in zip(batches.blocks, batches.inputs, strict=True):
         rows = x[nodes]
         for i, block in enumerate(blocks):
-            rows = functional.relu(rows) if i else rows
-            degree = torch.bincount(block.dst, minlength=block.num_rows).clamp(min=1)
-            mean = sums(block, at(rows, block.src)) / degree.unsqueeze(1).to(x.dtype)
-            own = rows[: block.num_rows] @ weights[f"own{i}"]
-            rows = own + mean @ weights[f"others{i}"]
+            rows = sage_layer(block, functional.relu(rows) if i else rows, weights, i)
         yield rows
+
+
+def sage_layer(block: EdgeList, rows: Tensor, weights: Weights, i: int) -> Tensor:
+    """Layer number `i` on its block."""
+    degree = torch.bincount(block.dst, minlength=block.num_rows).clamp(min=1)
+    mean = sums(block, at(rows, block.src)) / degree.unsqueeze(1).to(rows.dtype)
+    return rows[: block.num_rows] @ weights[f"own{i}"] + mean @ weights[f"others{i}"]
 
 
 def square(*names: str) -> Callable[[int], dict[str, tuple[int, ...]]]:

@@ -80,7 +80,8 @@ class Row:
 
 def prepare(case: Case, name: str, reference: Reference, slow_s: float = float("inf")):
     """The first call of a contender, compared: its row so far and, unless it is out, its step."""
-    work = workload(case.layer, graph_of(case.graph), case.features, case.training)
+    shape = (case.layer, graph_of(case.graph), case.features, case.training)
+    work = workload(*shape, decided=reference.decided)
     builder = contender(name).builders().get(case.layer)
     if builder is None:
         return Row(name, problem="not expressible"), None
@@ -163,7 +164,9 @@ def measure(
 
     bounds_ms = [least()]
     reference = load(kept, case)
-    rows, steps = {}, {}
+    rows, steps, undecided = {}, {}, reference.undecided
+    if undecided:
+        say(f"{case.title}: rounding chooses the gradient of {undecided:,} outputs, left out")
     for name in names:
         say(f"{case.title}: comparing {name}")
         rows[name], step = prepare(case, name, reference, pace.slow_s)
@@ -182,7 +185,8 @@ def measure(
     del steps
     bounds_ms.append(least())
     bound = None if None in bounds_ms else min(bounds_ms)
-    return {"rows": [asdict(row) for row in rows.values()], "bound_ms": bound}
+    shown = [asdict(row) for row in rows.values()]
+    return {"rows": shown, "bound_ms": bound, "undecided": undecided}
 
 
 def by_threads(case: Case, counts: Sequence[int], pace: Pace) -> dict[str, float]:

@@ -86,6 +86,8 @@ def case_text(entry: Mapping) -> str:
     head = f"{case.title} ({entry['nodes']:,} nodes, {entry['edges']:,} edges)"
     if entry.get("bound_ms"):
         head += f"; least time here {entry['bound_ms']:.1f} ms"
+    if entry.get("undecided"):
+        head += f"; {entry['undecided']:,} outputs without gradient"
     return f"{head}\n\n{case_table(entry)}"
 
 

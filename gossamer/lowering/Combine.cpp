@@ -105,16 +105,46 @@ Value lowering::multiply(ImplicitLocOpBuilder &b, Value left, Value right) {
   return arith::MulIOp::create(b, left, right);
 }
 
+/// Lanes [first, last) of every `block` lanes of both vectors, in order; of the
+/// left one only when it is both.
+static Value pickOfBlocks(ImplicitLocOpBuilder &b, Value left, Value right,
+                          int64_t block, int64_t first, int64_t last) {
+  int64_t lanes = lanesOf(left.getType()) * (left == right ? 1 : 2);
+  SmallVector<int64_t> picks;
+  for (int64_t start = 0; start < lanes; start += block)
+    llvm::append_range(picks, llvm::seq(start + first, start + last));
+  return vector::ShuffleOp::create(b, left, right, picks);
+}
+
+/// Each step halves what is left of every vector, and puts two vectors that
+/// still are one each into one.
 Value lowering::combineLanes(ImplicitLocOpBuilder &b, mp::ReduceKind kind,
-                             Value vector) {
-  for (int64_t lanes = lanesOf(vector.getType()); lanes > 1; lanes /= 2) {
-    auto half = llvm::to_vector(llvm::seq<int64_t>(0, lanes / 2));
-    auto rest = llvm::to_vector(llvm::seq<int64_t>(lanes / 2, lanes));
-    vector =
-        combine(b, kind, vector::ShuffleOp::create(b, vector, vector, half),
-                vector::ShuffleOp::create(b, vector, vector, rest));
+                             ValueRange vectors) {
+  SmallVector<Value> parts(vectors);
+  int64_t left = lanesOf(parts.front().getType());
+  if (!isa<VectorType>(parts.front().getType())) {
+    if (parts.size() == 1)
+      return parts.front();
+    Type type = vectorOf(parts.front().getType(), parts.size());
+    return vector::FromElementsOp::create(b, type, parts);
   }
-  if (isa<VectorType>(vector.getType()))
-    return vector::ExtractOp::create(b, vector, 0);
-  return vector;
+  while (left > 1 || parts.size() > 1) {
+    SmallVector<Value> next;
+    for (size_t i = 0; i < parts.size(); i += 2) {
+      Value l = parts[i], r = parts[std::min(i + 1, parts.size() - 1)];
+      if (left == 1) {
+        next.push_back(pickOfBlocks(b, l, r, 1, 0, 1));
+        continue;
+      }
+      Value low = pickOfBlocks(b, l, r, left, 0, left / 2);
+      Value high = pickOfBlocks(b, l, r, left, left / 2, left);
+      next.push_back(combine(b, kind, low, high));
+    }
+    parts = std::move(next);
+    left = std::max<int64_t>(1, left / 2);
+  }
+  Value all = parts.front();
+  if (lanesOf(all.getType()) == 1)
+    return vector::ExtractOp::create(b, all, 0);
+  return all;
 }

@@ -31,9 +31,10 @@ mlir::Value combine(mlir::ImplicitLocOpBuilder &b, mp::ReduceKind kind,
 mlir::Value multiply(mlir::ImplicitLocOpBuilder &b, mlir::Value left,
                      mlir::Value right);
 
-/// All lanes combined, pairwise.
+/// All lanes of each vector combined, pairwise: lane i of the result is that of
+/// vector i. There are a power of two of them, of one type.
 mlir::Value combineLanes(mlir::ImplicitLocOpBuilder &b, mp::ReduceKind kind,
-                         mlir::Value vector);
+                         mlir::ValueRange vectors);
 
 } // namespace gossamer::lowering
 

@@ -3,14 +3,17 @@
 // The dims of the expression are the axes before, the axis, and the axes after
 // (or some dim before it, where that makes better vectors).
 // Without axes after it, vectors run along the axis and are combined lane by
-// lane at the end; otherwise vectors run along the axes after it.
+// lane at the end, those of several results together; otherwise vectors run
+// along the axes after it.
 
 #include "gossamer/lowering/EmitStages.h"
 
 #include "gossamer/lowering/Combine.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace gossamer;
@@ -31,37 +34,70 @@ Value StageEmitter::finishMean(const Stage &stage, Value value) {
   return arith::DivFOp::create(b, value, splat(b, type, number));
 }
 
-/// Vectors along the axis, dims [first, last).
+/// `value` in the first lanes of `type`, what combining starts from in others.
+static Value widen(ImplicitLocOpBuilder &b, mp::ReduceKind kind, Value value,
+                   Type type) {
+  if (value.getType() == type)
+    return value;
+  Value idle = identity(b, kind, type);
+  if (!isa<VectorType>(value.getType()))
+    return vector::InsertOp::create(b, value, idle, 0);
+  return vector::InsertStridedSliceOp::create(
+      b, value, idle, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+}
+
+/// Vectors along the axis, dims [first, last): one sum for each element of
+/// `outer`.
 void StageEmitter::emitContractTile(const Stage &stage, Tile outer,
                                     unsigned first, unsigned last,
                                     EdgeCursor *cursor) {
   const Expr &expr = stage.expr;
   mp::ReduceKind kind = stage.kinds.front();
-  int64_t lanes = lanesFor(expr, options.vectorBytes);
-  Carried total = forEachTile(
-      b, expr.dims, first, last, lanes * kSegmentsPerStep, lanes, outer,
-      {identity(b, kind, stage.places.front().element)},
-      [&](const Tile &tile, ValueRange carried) {
-        SmallVector<Segment> segments = tile.segments(lanes);
-        if (cursor)
-          prefetchAhead(expr, tile, *cursor);
-        Evaluator evaluator(b, frame, expr, tile, segments);
-        Carried values = evaluator.at(cursor);
-        // Whole vectors first, then the rest.
-        Value sum = values.front();
-        Value scalar = carried.front();
-        for (Value value : ArrayRef(values).drop_front()) {
-          if (value.getType() == sum.getType()) {
-            sum = combine(b, kind, sum, value);
-            continue;
-          }
-          scalar = combine(b, kind, scalar, combineLanes(b, kind, value));
-        }
-        return Carried{combine(b, kind, scalar, combineLanes(b, kind, sum))};
-      });
-  storeSegment(b, frame, finishMean(stage, total.front()),
-               frame.rowOf(stage.places.front(), cursor), outer,
-               expr.targets.front(), {0, 1});
+  int64_t lanes = lanesAlongAxis(expr, first, last);
+  int64_t outputs = outer.size();
+  Type type = vectorOf(stage.places.front().element, lanes);
+  int64_t perStep = std::max<int64_t>(1, kSegmentsPerStep / outputs);
+  Carried sums =
+      forEachTile(b, expr.dims, first, last, lanes * perStep, lanes, outer,
+                  Carried(outputs, identity(b, kind, type)),
+                  [&](const Tile &tile, ValueRange carried) {
+                    SmallVector<Segment> segments;
+                    int64_t ofOutput = tile.size() / outputs;
+                    Tile alongAxis{{Value()}, {ofOutput}, {1}};
+                    for (int64_t output = 0; output < outputs; ++output)
+                      for (Segment segment : alongAxis.segments(lanes)) {
+                        segment.start += output * ofOutput;
+                        segments.push_back(segment);
+                      }
+                    if (cursor)
+                      prefetchAhead(expr, tile, *cursor);
+                    Evaluator evaluator(b, frame, expr, tile, segments);
+                    Carried next(carried);
+                    for (auto [segment, value] :
+                         llvm::zip(segments, evaluator.at(cursor))) {
+                      Value &sum = next[segment.start / ofOutput];
+                      sum = combine(b, kind, sum, widen(b, kind, value, type));
+                    }
+                    return next;
+                  });
+  for (const Segment &segment :
+       outer.segments(llvm::bit_ceil(uint64_t(outputs)))) {
+    Value sum = combineLanes(
+        b, kind, ArrayRef(sums).slice(segment.start, segment.lanes));
+    storeSegment(b, frame, finishMean(stage, sum),
+                 frame.rowOf(stage.places.front(), cursor), outer,
+                 expr.targets.front(), segment);
+  }
+}
+
+/// Of the vectors along the axis, dims [first, last).
+int64_t StageEmitter::lanesAlongAxis(const Expr &expr, unsigned first,
+                                     unsigned last) {
+  uint64_t size = 1;
+  for (unsigned dim = first; dim < last; ++dim)
+    size *= expr.dims[dim];
+  return std::min<int64_t>(lanesFor(expr, options.vectorBytes),
+                           llvm::bit_floor(std::max<uint64_t>(1, size)));
 }
 
 /// The loops over the axis, dims [dim, last), of a tile of the axes after it.
@@ -112,8 +148,12 @@ void StageEmitter::emitContract(const Stage &stage, EdgeCursor *cursor) {
   int64_t inner = 1;
   for (int64_t size : ArrayRef(expr.dims).drop_front(last))
     inner *= size;
-  // One element of the axes before the axis at a time.
-  forEachTile(b, expr.dims, 0, first, /*capacity=*/1, /*lanes=*/1,
+  // Elements of the axes before the axis: as many as have a vector of sums
+  // each, or one at a time.
+  int64_t together = inner > 1 ? 1
+                               : std::min(segmentsPerTile(expr, options),
+                                          lanesAlongAxis(expr, first, last));
+  forEachTile(b, expr.dims, 0, first, together, /*lanes=*/1,
               originTile(expr.dims.size()), {},
               [&](const Tile &tile, ValueRange) {
                 if (inner == 1)

@@ -163,9 +163,8 @@ Value StageEmitter::loadSegment(const Place &place, Value row, const Tile &tile,
   return frame.load(pointer, place.element, segment.lanes);
 }
 
-/// Accumulators share the registers, and long expressions get fewer of them, so
-/// that code stays linear in ops.
-static int64_t segmentsPerTile(const Expr &expr, const KernelOptions &options) {
+int64_t lowering::segmentsPerTile(const Expr &expr,
+                                  const KernelOptions &options) {
   constexpr int64_t opBudget = 256;
   int64_t results = std::max<int64_t>(1, expr.results.size());
   int64_t byOps = opBudget / static_cast<int64_t>(expr.nodes.size());

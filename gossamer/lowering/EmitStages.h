@@ -14,6 +14,10 @@ struct EdgeRange {
   bool isBlock = false;
 };
 
+/// Accumulators share the registers, and long expressions get fewer of them, so
+/// that code stays linear in ops.
+int64_t segmentsPerTile(const Expr &expr, const KernelOptions &options);
+
 class StageEmitter {
 public:
   StageEmitter(mlir::ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
@@ -50,6 +54,7 @@ private:
                             unsigned last, mlir::ValueRange carried,
                             llvm::ArrayRef<Segment> segments,
                             EdgeCursor *cursor);
+  int64_t lanesAlongAxis(const Expr &expr, unsigned first, unsigned last);
   mlir::Value finishMean(const Stage &stage, mlir::Value value);
 
   void emitReduce(const Stage &stage, const EdgeRange &range);

@@ -142,19 +142,24 @@ static void moveToEnd(Expr &expr, unsigned dim) {
     move(target.coefficients);
 }
 
-/// Vectors run along the last dim. When that is the one that is combined, and a
-/// leaf has its neighbours along the dim before instead, as the matrix in a row
-/// times a matrix has, the two change places.
+/// Vectors run along the last dim. When a leaf has its neighbours along the dim
+/// before instead, and one of the two dims is the one that is combined, they
+/// change places: a row times a matrix then goes over outputs, a row times the
+/// transpose of a matrix over what is summed.
 static void putNeighboursLast(Expr &expr, unsigned axis) {
   size_t last = expr.dims.size() - 1;
-  if (expr.axes.back() != axis || last == 0 || expr.axes[last - 1] == axis)
+  if (last == 0 || llvm::count(expr.axes, axis) != 1 ||
+      (expr.axes[last] == axis) == (expr.axes[last - 1] == axis))
     return;
-  auto isAcross = [&](const ExprNode &node) {
-    return node.kind == ExprNode::Kind::Leaf &&
-           node.index.coefficients[last] > 1 &&
-           node.index.coefficients[last - 1] == 1;
+  auto anyHasNeighbours = [&](size_t along, size_t across) {
+    return llvm::any_of(expr.nodes, [&](const ExprNode &node) {
+      return node.kind == ExprNode::Kind::Leaf &&
+             node.index.coefficients[along] == 1 &&
+             node.index.coefficients[across] > 1;
+    });
   };
-  if (expr.dims[last - 1] > 1 && llvm::any_of(expr.nodes, isAcross))
+  if (expr.dims[last - 1] > 1 && anyHasNeighbours(last - 1, last) &&
+      !anyHasNeighbours(last, last - 1))
     moveToEnd(expr, last - 1);
 }
 

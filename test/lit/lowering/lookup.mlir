@@ -84,3 +84,35 @@ func.func @large_sum(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>) -> t
   }
   return %h : tensor<100000x16xf32>
 }
+
+// -----
+
+// A row times the transpose of a matrix: the neighbours in the matrix are along
+// what is summed, so vectors run there, those of 16 results at a time, and
+// their lanes are added up together.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK:         scf.for
+// CHECK:           scf.for
+// CHECK-NOT:         vector.insert
+// CHECK:             %[[SUMS:.*]]:16 = scf.for
+// CHECK-COUNT-16:      arith.addf {{.*}} : vector<16xf32>
+// CHECK:             vector.shuffle %[[SUMS]]#0, %[[SUMS]]#1 [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23]
+// CHECK:             vector.shuffle %[[SUMS]]#0, %[[SUMS]]#1 [8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31]
+// CHECK-COUNT-15:    arith.addf {{.*}} : vector<16xf32>
+// CHECK-NOT:         arith.addf
+// CHECK:             llvm.store {{.*}} : vector<16xf32>
+func.func @times_transpose(%t: tensor<?xi64, #edge>, %w: tensor<8x64x48xf32>, %x: tensor<?x48xf32, #edge>) -> tensor<?x64xf32, #node> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %w, %b = %x) : (tensor<?xi64, #edge>, tensor<8x64x48xf32>, tensor<?x48xf32, #edge>) -> tensor<?x64xf32, #node> {
+    %m = mp.lookup %a at %i : tensor<8x64x48xf32>, tensor<?xi64, #edge> -> tensor<?x64x48xf32, #edge>
+    %n = mp.transpose %m [0, 2, 1] : tensor<?x64x48xf32, #edge> -> tensor<?x48x64xf32, #edge>
+    %l = mp.reshape %b : tensor<?x48xf32, #edge> -> tensor<?x48x1xf32, #edge>
+    %p = mp.broadcast %l : tensor<?x48x1xf32, #edge> -> tensor<?x48x64xf32, #edge>
+    %q = arith.mulf %p, %n : tensor<?x48x64xf32, #edge>
+    %r = mp.reduce_axis sum %q axis 1 : tensor<?x48x64xf32, #edge> -> tensor<?x64xf32, #edge>
+    %s = mp.reduce sum dst %r : tensor<?x64xf32, #edge> -> tensor<?x64xf32, #node>
+    mp.yield %s : tensor<?x64xf32, #node>
+  }
+  return %h : tensor<?x64xf32, #node>
+}

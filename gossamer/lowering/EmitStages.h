@@ -85,8 +85,11 @@ private:
 
   void emitSumRows(const Stage &stage, EdgeCursor *cursor);
   void emitOuter(const Stage &stage, EdgeCursor *cursor);
-  void emitOuterProduct(const Total &total, mlir::Value edges);
-  void addOuterTile(const Total &total, mlir::Value edges, const Tile &tile);
+  void emitAddQueue(const Total &total, mlir::Value number);
+  void emitOuterProduct(const Total &total, mlir::Value number,
+                        mlir::Value edges);
+  void addOuterTile(const Total &total, mlir::Value number, mlir::Value edges,
+                    const Tile &tile);
 
   void emitLinear(const Stage &stage, EdgeCursor *cursor);
   void emitLinearOverEdges(const Stage &stage, const EdgeRange &range);

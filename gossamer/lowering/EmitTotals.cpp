@@ -16,6 +16,9 @@
 //   for edge: { left[n] = l; right[n] = r; n += 1;
 //               if full: { table += transpose(left) * right; n = 0 } }
 //
+// A sum by number of outer products has a table, and a queue of factors, for
+// each number.
+//
 // Either way a running sum in float has few terms beside the number of rows.
 // The caller hands every few thousand rows and edges a table of their own and
 // adds those (runtime/PartialSums.h).
@@ -40,9 +43,34 @@ static int64_t fullLanes(const Place &place, const KernelOptions &options) {
   return options.vectorBytes / bytesOf(place.element);
 }
 
+/// Where it is how many edges or rows wait in a queue.
+static Value queueOf(KernelFrame &frame, const Total &total, Value number) {
+  return frame.element(frame.rowOf(total.waiting, nullptr),
+                       total.waiting.element, number, 0);
+}
+
+/// The place of its first factors, of those of all queues.
+static Value startOfQueue(ImplicitLocOpBuilder &b, const Total &total,
+                          Value number) {
+  return arith::MulIOp::create(b, number, constant(b, total.maxWaiting));
+}
+
+static void forEachQueue(ImplicitLocOpBuilder &b, const Total &total,
+                         function_ref<void(Value number)> body) {
+  if (total.numbers == 1)
+    return body(constant(b, 0));
+  emitFor(b, constant(b, 0), constant(b, total.numbers), 1, {},
+          [&](Value number, ValueRange) {
+            body(number);
+            return Carried();
+          });
+}
+
 void StageEmitter::emitEmpty(const Total &total) {
   if (total.isOuter) {
-    frame.store(constant(b, 0), frame.rowOf(total.waiting, nullptr));
+    forEachQueue(b, total, [&](Value number) {
+      frame.store(constant(b, 0), queueOf(frame, total, number));
+    });
     return;
   }
   if (!total.inRuns) // the caller cleared the table
@@ -118,36 +146,44 @@ void StageEmitter::emitAddRun(const Total &total) {
 /// Of one edge, or of the row.
 void StageEmitter::emitOuter(const Stage &stage, EdgeCursor *cursor) {
   const Total &total = plan.totals[stage.total];
-  Value counter = frame.rowOf(total.waiting, nullptr);
-  frame.waiting = frame.load(counter, total.waiting.element, 1);
+  Value number = stage.by ? frame.numberOf(*stage.by, cursor) : constant(b, 0);
+  Value counter = queueOf(frame, total, number);
+  Value before = frame.load(counter, total.waiting.element, 1);
+  frame.waiting =
+      arith::AddIOp::create(b, startOfQueue(b, total, number), before);
   emitMap(stage.expr, total.left, cursor);
   emitMap(stage.right, total.right, cursor);
-  Value count = arith::AddIOp::create(b, frame.waiting, constant(b, 1));
+  Value count = arith::AddIOp::create(b, before, constant(b, 1));
   Value most = constant(b, total.maxWaiting);
   Value full = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, most);
   auto branch = scf::IfOp::create(b, full, /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
-    emitOuterProduct(total, most);
+    emitOuterProduct(total, number, most);
   }
   frame.store(arith::SelectOp::create(b, full, constant(b, 0), count), counter);
 }
 
 void StageEmitter::emitAddWaiting(const Total &total) {
+  forEachQueue(b, total, [&](Value number) { emitAddQueue(total, number); });
+}
+
+void StageEmitter::emitAddQueue(const Total &total, Value number) {
   Value edges =
-      frame.load(frame.rowOf(total.waiting, nullptr), total.waiting.element, 1);
+      frame.load(queueOf(frame, total, number), total.waiting.element, 1);
   Value any =
       arith::CmpIOp::create(b, arith::CmpIPredicate::ne, edges, constant(b, 0));
   auto branch = scf::IfOp::create(b, any, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  emitOuterProduct(total, edges);
+  emitOuterProduct(total, number, edges);
 }
 
-/// Adds the outer products of the first `edges` edges or rows that wait.
-void StageEmitter::emitOuterProduct(const Total &total, Value edges) {
-  int64_t width = total.table.width / total.depth;
+/// Adds the outer products of the first `edges` edges or rows in a queue.
+void StageEmitter::emitOuterProduct(const Total &total, Value number,
+                                    Value edges) {
+  int64_t width = total.columns();
   int64_t lanes = fullLanes(total.table, options);
   int64_t rows = std::min(kRowsPerTile, total.depth);
   int64_t vectors = std::max<int64_t>(1, options.accumulators / rows);
@@ -156,24 +192,24 @@ void StageEmitter::emitOuterProduct(const Total &total, Value edges) {
                 forEachTile(b, {total.depth, width}, 1, 2, vectors * lanes,
                             lanes, outer, {},
                             [&](const Tile &tile, ValueRange) {
-                              addOuterTile(total, edges, tile);
+                              addOuterTile(total, number, edges, tile);
                               return Carried();
                             });
                 return Carried();
               });
 }
 
-/// table[k, o] += sum over pairs of left[k] * right[o], for one tile of k and
-/// o.
-void StageEmitter::addOuterTile(const Total &total, Value edges,
+/// table[number, k, o] += sum over pairs of left[k] * right[o], for one tile of
+/// k and o.
+void StageEmitter::addOuterTile(const Total &total, Value number, Value edges,
                                 const Tile &tile) {
   Type element = total.table.element;
-  int64_t width = total.table.width / total.depth;
+  int64_t width = total.columns();
   Tile columns = tile;
   columns.shape[0] = 1;
   SmallVector<Segment> segments =
       columns.segments(fullLanes(total.table, options));
-  frame.waiting = constant(b, 0);
+  frame.waiting = startOfQueue(b, total, number);
   Value left =
       frame.element(frame.rowOf(total.left, nullptr), element, tile.base[0], 0);
   Value right = frame.element(frame.rowOf(total.right, nullptr), element,
@@ -206,8 +242,10 @@ void StageEmitter::addOuterTile(const Total &total, Value edges,
         return next;
       });
   LinearForm inTable{0, {width, 1}};
-  Value table = frame.element(frame.rowOf(total.table, nullptr), element,
-                              tile.baseOffset(b, inTable), 0);
+  Value matrix = frame.element(
+      frame.rowOf(total.table, nullptr), element,
+      arith::MulIOp::create(b, number, constant(b, total.depth * width)), 0);
+  Value table = frame.element(matrix, element, tile.baseOffset(b, inTable), 0);
   for (auto [index, sum] : llvm::enumerate(sums)) {
     int64_t row = index / segments.size();
     const Segment &segment = segments[index % segments.size()];

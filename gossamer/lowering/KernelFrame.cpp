@@ -198,9 +198,7 @@ Value KernelFrame::edgeIdOf(EdgeCursor &cursor) {
   return cursor.edgeId;
 }
 
-Value KernelFrame::rowNumbered(Value base, const Numbering &by,
-                               Type elementType, int64_t width,
-                               EdgeCursor *cursor) {
+Value KernelFrame::numberOf(const Numbering &by, EdgeCursor *cursor) {
   Type stored = getElementTypeOrSelf(by.index.getType());
   Value number = load(rowOf(by.index, cursor), stored, 1);
   if (!stored.isInteger(64))
@@ -215,8 +213,14 @@ Value KernelFrame::rowNumbered(Value base, const Numbering &by,
   // Numbers were checked before the kernel; another thread of the user's may
   // have changed them since.
   number = arith::MaxSIOp::create(b, number, zero);
-  number = arith::MinSIOp::create(b, number, constant(b, by.count - 1));
-  Value offset = arith::MulIOp::create(b, number, constant(b, width));
+  return arith::MinSIOp::create(b, number, constant(b, by.count - 1));
+}
+
+Value KernelFrame::rowNumbered(Value base, const Numbering &by,
+                               Type elementType, int64_t width,
+                               EdgeCursor *cursor) {
+  Value offset =
+      arith::MulIOp::create(b, numberOf(by, cursor), constant(b, width));
   return element(base, inMemory(b, elementType), offset, 0);
 }
 

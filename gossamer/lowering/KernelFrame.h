@@ -46,8 +46,11 @@ public:
   /// Whether this call does a part of the row.
   mlir::Value doesPart(int64_t part);
 
-  /// The row of the table at `base`, rows of `width` elements, that `by` gives
-  /// the row of the kernel, or the edge. Always one of the table.
+  /// The number that `by` gives the row of the kernel, or the edge: from 0 to
+  /// its count - 1.
+  mlir::Value numberOf(const Numbering &by, EdgeCursor *cursor);
+
+  /// The row of that number of the table at `base`, rows of `width` elements.
   mlir::Value rowNumbered(mlir::Value base, const Numbering &by,
                           mlir::Type element, int64_t width,
                           EdgeCursor *cursor);

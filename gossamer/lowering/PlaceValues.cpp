@@ -4,6 +4,8 @@
 
 #include "gossamer/lowering/PlaceValues.h"
 
+#include "gossamer/lowering/OuterFactors.h"
+
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -30,6 +32,11 @@ constexpr int64_t kMinBlockRows = 16;
 /// second-level cache.
 constexpr int64_t kMaxRunBytes = 128 * 1024;
 
+/// The queues of a sum of outer products by number take as much as the sum, or
+/// so many bytes where that is small, and at most so many.
+constexpr int64_t kFewQueueBytes = 256 * 1024;
+constexpr int64_t kMaxQueueBytes = 8 * 1024 * 1024;
+
 class Placer {
 public:
   Placer(mp::KernelOp toPlace, const Residency &keeps, Plan &into)
@@ -43,6 +50,8 @@ private:
   bool crossesProduct(Value value);
   void placeKept(Value value);
   void placeTotal(Operation *op);
+  void placeSum(Operation *op, Total &total);
+  bool placeOuter(mp::SumByOp op, Total &total);
   void placePartial(Value reduction);
   Place slot(Type element, int64_t width);
   void finishBuffers();
@@ -185,17 +194,63 @@ void Placer::placeTotal(Operation *op) {
     total.right = waitingRows(contract.getRight());
     total.waiting = slot(IntegerType::get(op->getContext(), 64), 1);
   } else {
-    int64_t bytes = total.table.width * bytesOf(total.table.element);
-    total.inRuns = bytes <= kMaxRunBytes;
-    total.run = total.inRuns ? slot(total.table.element, total.table.width)
-                             : total.table;
-    // As many rows as a run has of its own, or it would cost more than them.
-    if (isa<mp::SumByOp>(op) && total.inRuns)
-      plan.runRows = std::max<int64_t>(
-          plan.runRows, llvm::PowerOf2Ceil(numberingOf(op).count));
+    auto byNumber = dyn_cast<mp::SumByOp>(op);
+    if (!byNumber || !placeOuter(byNumber, total))
+      placeSum(op, total);
   }
   plan.totalOf[op] = plan.totals.size();
   plan.totals.push_back(total);
+}
+
+void Placer::placeSum(Operation *op, Total &total) {
+  int64_t bytes = total.table.width * bytesOf(total.table.element);
+  total.inRuns = bytes <= kMaxRunBytes;
+  total.run =
+      total.inRuns ? slot(total.table.element, total.table.width) : total.table;
+  // As many rows as a run has of its own, or it would cost more than them.
+  if (isa<mp::SumByOp>(op) && total.inRuns)
+    plan.runRows = std::max<int64_t>(plan.runRows,
+                                     llvm::PowerOf2Ceil(numberingOf(op).count));
+}
+
+/// Queues for the factors of outer products; false when rows are none, or when
+/// there are so many numbers that hardly two factors would meet in a queue.
+bool Placer::placeOuter(mp::SumByOp sum, Total &total) {
+  Value rows = sum.getRows();
+  Target target{0, rowMajor(mp::featureShape(rows.getType()))};
+  auto isLeaf = [&](Value value) { return plan.places.contains(value); };
+  auto built = buildExpr(rows, target, isLeaf, /*resultsMayBeLeaves=*/true,
+                         /*mergeAxes=*/true);
+  auto *expr = std::get_if<Expr>(&built);
+  std::optional<OuterFactors> factors;
+  if (expr)
+    factors = outerFactors(*expr);
+  if (!factors)
+    return false;
+  Type element = total.table.element;
+  int64_t left = factors->left.size(), right = factors->right.size();
+  int64_t numbers = std::max<int64_t>(1, numberingOf(sum).count);
+  int64_t tableBytes = total.table.width * bytesOf(element);
+  int64_t affordable = std::clamp(tableBytes, kFewQueueBytes, kMaxQueueBytes);
+  total.maxWaiting =
+      std::min(kWaitingPairs,
+               affordable / ((left + right) * bytesOf(element) * numbers));
+  if (total.maxWaiting < 2)
+    return false;
+  total.isOuter = true;
+  total.numbers = numbers;
+  total.depth = left;
+  auto queues = [&](int64_t width) {
+    Place place = slot(element, width * total.maxWaiting * numbers);
+    place.kind = Place::Kind::Waiting;
+    place.level = levelOf(rows);
+    place.width = width;
+    return place;
+  };
+  total.left = queues(left);
+  total.right = queues(right);
+  total.waiting = slot(IntegerType::get(sum.getContext(), 64), numbers);
+  return true;
 }
 
 /// Block buffers follow the slots, row buffers follow them.

@@ -14,7 +14,8 @@
 // are first summed in runs of kRowsPerRun, or more where the sum by number has
 // more rows than that, and not at all where it is large. The factors of outer
 // products wait in scratch until kWaitingPairs of them, of any rows or their
-// edges, are one product of two small matrices.
+// edges, are one product of two small matrices; in a sum by number, each number
+// has such a queue.
 #ifndef GOSSAMER_LOWERING_PLAN_H
 #define GOSSAMER_LOWERING_PLAN_H
 
@@ -82,7 +83,7 @@ struct Stage {
   mlir::Value input, weight;                  // Linear
   int64_t lead = 1, depth = 1; // Linear: rows per row, inputs per output
   Expr right;                  // Outer
-  std::optional<Numbering> by; // SumRows
+  std::optional<Numbering> by; // SumRows, Outer
   unsigned total = 0;          // SumRows, Outer: index into Plan::totals
   bool expensive = false;      // worth computing for several edges at once
   mlir::Location location;
@@ -95,12 +96,16 @@ struct Total {
   bool isOuter = false;
   bool inRuns = false; // sum: rows are first summed in runs
   Place table;
-  Place run;         // sum: of the current run of rows, or the table
-  Place left, right; // outer product: factors of the edges or rows that wait
-  Place waiting;     // outer product: how many do
-  int64_t pairs = 1; // outer products per edge or row
-  int64_t depth = 1; // elements of a left factor
-  int64_t maxWaiting = 1;
+  Place run;           // sum: of the current run of rows, or the table
+  Place left, right;   // outer product: factors of the edges or rows that wait
+  Place waiting;       // outer product: how many do, of each number
+  int64_t numbers = 1; // outer product: matrices of the table, and queues
+  int64_t pairs = 1;   // outer products per edge or row
+  int64_t depth = 1;   // elements of a left factor
+  int64_t maxWaiting = 1; // of each number
+
+  /// Elements of a right factor.
+  int64_t columns() const { return right.width / pairs; }
 };
 
 struct Phase {

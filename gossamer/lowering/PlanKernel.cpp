@@ -1,4 +1,5 @@
 #include "gossamer/lowering/CheckKernel.h"
+#include "gossamer/lowering/OuterFactors.h"
 #include "gossamer/lowering/PlaceValues.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -215,6 +216,12 @@ LogicalResult Planner::addSumRows(Operation *sum) {
   if (failed(buildInto(stage, rows, wholeRow(rows.getType()), /*store=*/true,
                        /*mergeAxes=*/true)))
     return failure();
+  if (plan.totals[stage.total].isOuter) {
+    OuterFactors factors = *outerFactors(stage.expr);
+    stage.kind = Stage::Kind::Outer;
+    stage.expr = std::move(factors.left);
+    stage.right = std::move(factors.right);
+  }
   push(std::move(stage), residency.phaseOf(sum->getResult(0)));
   return success();
 }

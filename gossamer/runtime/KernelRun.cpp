@@ -138,6 +138,8 @@ public:
   }
 
 private:
+  /// In one call: what waits at its end to be added to totals is added in less
+  /// than full batches.
   void runChunks(int64_t first, int64_t last, const GsKernelCall &with) {
     ScratchPool::Lease scratch;
     if (scratchBytes > 0) {
@@ -145,15 +147,12 @@ private:
       if (!scratch)
         return outcome.store(Outcome::NoScratch, std::memory_order_relaxed);
     }
-    for (int64_t chunk = first; chunk < last; ++chunk) {
-      int64_t begin = partition.border(chunk);
-      int64_t end = partition.border(chunk + 1);
-      if (begin == end)
-        continue;
-      if (run.step.usesEdges && !fits(begin, end))
-        return outcome.store(Outcome::WrongDegree, std::memory_order_relaxed);
-      runWholeRows(with, begin, end, scratch.data());
-    }
+    int64_t begin = partition.border(first), end = partition.border(last);
+    if (begin == end)
+      return;
+    if (run.step.usesEdges && !fits(begin, end))
+      return outcome.store(Outcome::WrongDegree, std::memory_order_relaxed);
+    runWholeRows(with, begin, end, scratch.data());
     if (with.stream)
       finishStreaming();
   }

@@ -218,6 +218,93 @@ def test_sums_by_number_of_any_size(types, dtype):
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
+# Edges, nodes, numbers in the table, numbers that edges have.
+OUTER_PRODUCTS = {
+    "no-edges": (0, 5, 3, [0]),
+    "one-edge": (1, 2, 3, [1]),
+    "one-number": (500, 40, 3, [2]),
+    "absent-numbers": (500, 40, 9, [0, 3, 8, -2]),
+    "many-numbers": (3000, 200, 700, range(-700, 700)),
+    "many-parts": (30000, 2000, 5, range(5)),
+    "one-matrix": (500, 40, 1, [0]),
+}
+
+
+@pytest.mark.parametrize("dtype", [DTYPE, torch.float32], ids=["f64", "f32"])
+@pytest.mark.parametrize("name", OUTER_PRODUCTS)
+def test_outer_products_by_number(name, dtype):
+    """Gradients of matrices by number, wide enough to wait in queues, and with a ragged end; to
+    the same bits on any number of threads.
+    """
+    edges, nodes, types, found_types = OUTER_PRODUCTS[name]
+    random = torch.Generator().manual_seed(4)
+    ends = torch.randint(nodes, (2, edges), generator=random)
+    g = gs.graph((ends[0], ends[1]), num_nodes=nodes)
+    t = torch.tensor(found_types)[torch.randint(len(found_types), (edges,), generator=random)]
+    x, upstream = rows(nodes, 21), rows(nodes, 19, seed=5)
+    model, _ = pair_of(by_bmm, weight_of(types, 21, 19))
+    _, fast = pair_of(by_bmm, weight_of(types, 21, 19).to(dtype))
+    found = []
+    for layer, count in ((model, 1), (fast, 1), (fast, 2), (fast, 5)):
+        kind = layer.weight.dtype
+        leaves = (x.to(kind).requires_grad_(), layer.weight)
+        with threads(count):
+            out = layer(g, leaves[0], t)
+            gradients = (
+                torch.autograd.grad(
+                    out, leaves, upstream.to(kind), allow_unused=True, materialize_grads=True
+                )
+                if out.requires_grad
+                else [torch.zeros_like(leaf) for leaf in leaves]
+            )
+        found.append(gradients)
+    for right, mine, *others in zip(*found, strict=True):
+        assert_close(mine.double(), right, 1e-12 if dtype == DTYPE else 1e-5)
+        assert all(torch.equal(mine, other) for other in others)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        lambda w, e: (e.src["x"].unsqueeze(2) * w[e.data["t"]]).sum(1) * e.src["x"][:, :1],
+        lambda w, e: torch.einsum("ei,eio->eo", torch.tanh(e.src["x"]), w[e.data["t"]]),
+        lambda w, e: torch.einsum("eo,eio->ei", e.src["x"], w[e.data["t"]]),
+        lambda w, e: torch.einsum("ei,eio->eo", e.dst["x"], w[e.src["label"]]),
+        lambda w, e: torch.einsum("ei,eio->eo", e.src["x"], w[e.data["t"]] * w[e.data["t"]]),
+        lambda w, e: torch.einsum("ei,eio->eo", e.src["x"], torch.tanh(w[e.data["t"]])),
+    ],
+    ids=["sum", "computed", "transposed", "label", "square", "tanh"],
+)
+def test_matrices_by_number_however_written(message):
+    """Whether their gradients are outer products or not."""
+    model, fast = pair_of(message, weight_of(TYPES, 12, 12))
+    g, t, label, found = random_graph(), types_of(), types_of(NODES), []
+    for layer in (model, fast):
+        x = rows(NODES, 12).requires_grad_()
+        out = layer(g, x, t, label)
+        found.append(torch.autograd.grad(out.square().sum(), (x, layer.weight)))
+    for right, mine in zip(*found, strict=True):
+        assert_close(mine, right)
+
+
+def test_matrices_by_number_of_nodes():
+    """The rows that are multiplied are those of nodes."""
+    model, fast = pair_of(
+        lambda weight, edges: edges.src["x"],
+        weight_of(TYPES, 12, 12),
+        lambda weight, nodes: torch.bmm(
+            nodes.mailbox["m"].sum(1).unsqueeze(1), weight[nodes.data["label"]]
+        ).squeeze(1),
+    )
+    g, t, label, found = random_graph(), types_of(), types_of(NODES), []
+    for layer in (model, fast):
+        x = rows(NODES, 12).requires_grad_()
+        out = layer(g, x, t, label)
+        found.append(torch.autograd.grad(out.square().sum(), (x, layer.weight)))
+    for right, mine in zip(*found, strict=True):
+        assert_close(mine, right)
+
+
 def test_one_bad_gradient_stays_with_its_type():
     """NaN of one edge is no matter of the other types."""
     model, fast = pair_of(by_row, weight_of(TYPES, WIDTH))

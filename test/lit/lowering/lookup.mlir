@@ -87,6 +87,86 @@ func.func @large_sum(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>) -> t
 
 // -----
 
+// Outer products by number: the factors of an edge wait in the queue of its
+// number, and what is in a full queue is multiplied into the matrix of the
+// number. What waits in any queue at the end follows after the last row.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK:         scf.for %{{.*}} = %arg1 to %arg2
+// CHECK:           scf.for
+// CHECK:             %[[MOST:.*]] = arith.constant 7 : i64
+// CHECK:             %[[NUMBER:.*]] = arith.minsi %{{.*}}, %[[MOST]]
+// CHECK:             arith.constant 32 : i64
+// CHECK:             arith.muli %[[NUMBER]]
+// CHECK-COUNT-3:     llvm.store {{.*}} : vector<16xf32>
+// CHECK-NOT:         llvm.store {{.*}} : vector<16xf32>
+// CHECK:             %[[FULL:.*]] = arith.constant 32 : i64
+// CHECK:             %[[IS_FULL:.*]] = arith.cmpi eq, %{{.*}}, %[[FULL]]
+// CHECK:             scf.if %[[IS_FULL]]
+// CHECK:               scf.for {{.*}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>)
+// CHECK:               %[[MATRIX:.*]] = arith.constant 512 : i64
+// CHECK:               arith.muli %[[NUMBER]], %[[MATRIX]]
+// CHECK:         arith.constant 8 : i64
+// CHECK:         scf.for
+// CHECK:           scf.if
+// CHECK:             scf.for {{.*}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>)
+// CHECK:         return
+func.func @outer_by_number(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>, %y: tensor<?x32xf32, #edge>) -> tensor<8x16x32xf32> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %x, %b = %y) : (tensor<?xi64, #edge>, tensor<?x16xf32, #edge>, tensor<?x32xf32, #edge>) -> tensor<8x16x32xf32> {
+    %l = mp.reshape %a : tensor<?x16xf32, #edge> -> tensor<?x16x1xf32, #edge>
+    %p = mp.broadcast %l : tensor<?x16x1xf32, #edge> -> tensor<?x16x32xf32, #edge>
+    %r = mp.reshape %b : tensor<?x32xf32, #edge> -> tensor<?x1x32xf32, #edge>
+    %q = mp.broadcast %r : tensor<?x1x32xf32, #edge> -> tensor<?x16x32xf32, #edge>
+    %m = arith.mulf %q, %p : tensor<?x16x32xf32, #edge>
+    %s = mp.sum_by %m at %i : tensor<?x16x32xf32, #edge>, tensor<?xi64, #edge> -> tensor<8x16x32xf32>
+    mp.yield %s : tensor<8x16x32xf32>
+  }
+  return %h : tensor<8x16x32xf32>
+}
+
+// -----
+
+// So many numbers that hardly two edges would meet in a queue, and rows that
+// are no outer products, are added as they are.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK-NOT:     scf.if
+// CHECK:         return
+func.func @outer_by_many_numbers(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>, %y: tensor<?x32xf32, #edge>) -> tensor<100000x16x32xf32> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %x, %b = %y) : (tensor<?xi64, #edge>, tensor<?x16xf32, #edge>, tensor<?x32xf32, #edge>) -> tensor<100000x16x32xf32> {
+    %l = mp.reshape %a : tensor<?x16xf32, #edge> -> tensor<?x16x1xf32, #edge>
+    %p = mp.broadcast %l : tensor<?x16x1xf32, #edge> -> tensor<?x16x32xf32, #edge>
+    %r = mp.reshape %b : tensor<?x32xf32, #edge> -> tensor<?x1x32xf32, #edge>
+    %q = mp.broadcast %r : tensor<?x1x32xf32, #edge> -> tensor<?x16x32xf32, #edge>
+    %m = arith.mulf %q, %p : tensor<?x16x32xf32, #edge>
+    %s = mp.sum_by %m at %i : tensor<?x16x32xf32, #edge>, tensor<?xi64, #edge> -> tensor<100000x16x32xf32>
+    mp.yield %s : tensor<100000x16x32xf32>
+  }
+  return %h : tensor<100000x16x32xf32>
+}
+
+// -----
+
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK-NOT:     scf.if
+// CHECK:         return
+func.func @no_outer(%t: tensor<?xi64, #edge>, %x: tensor<?x16xf32, #edge>, %y: tensor<?x16x32xf32, #edge>) -> tensor<8x16x32xf32> attributes {mp.graphs = 1 : i64} {
+  %h = mp.kernel over #node by dst (%i = %t, %a = %x, %b = %y) : (tensor<?xi64, #edge>, tensor<?x16xf32, #edge>, tensor<?x16x32xf32, #edge>) -> tensor<8x16x32xf32> {
+    %l = mp.reshape %a : tensor<?x16xf32, #edge> -> tensor<?x16x1xf32, #edge>
+    %p = mp.broadcast %l : tensor<?x16x1xf32, #edge> -> tensor<?x16x32xf32, #edge>
+    %m = arith.mulf %b, %p : tensor<?x16x32xf32, #edge>
+    %s = mp.sum_by %m at %i : tensor<?x16x32xf32, #edge>, tensor<?xi64, #edge> -> tensor<8x16x32xf32>
+    mp.yield %s : tensor<8x16x32xf32>
+  }
+  return %h : tensor<8x16x32xf32>
+}
+
+// -----
+
 // A row times the transpose of a matrix: the neighbours in the matrix are along
 // what is summed, so vectors run there, those of 16 results at a time, and
 // their lanes are added up together.

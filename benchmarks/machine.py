@@ -15,7 +15,15 @@ import torch
 
 import gossamer
 
-PACKAGES = ("gossamer", "torch", "dgl", "torch_geometric", "numpy")
+PACKAGES = (
+    "gossamer",
+    "torch",
+    "dgl",
+    "torch_geometric",
+    "torch_scatter",
+    "torch_sparse",
+    "numpy",
+)
 VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl")
 
 

@@ -62,7 +62,8 @@ class Row:
     Attributes:
         first_ms: the call that was compared, in which things may be compiled.
         errors: of each output and gradient. convert_ms: making the graph's format, once.
-        thp_ms: the median with huge pages. once: only one call was made.
+        thp_ms: the median with huge pages. once: a call takes so long that only
+            one was made.
         problem: why there are no times, or None.
     """
 
@@ -92,7 +93,8 @@ def prepare(case: Case, name: str, reference: Reference, slow_s: float = float("
         runner.check()
     except Exception as error:
         traceback.print_exc()
-        return Row(name, problem=f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"), None
+        said = next(iter(str(error).splitlines()), "")[:80]
+        return Row(name, problem=f"{type(error).__name__}: {said}"), None
     found = outputs, runner.gradients() if case.training else {}
     row = Row(
         name,
@@ -180,7 +182,7 @@ def measure(
         if rows[n].first_ms > 1e3 * WARM_S and not contender(n).compiles
     }
     for name, found in take_turns(steps, pace, warm).items():
-        once = len(found) == 1
+        once = len(found) == 1 and found[0] > 1e3 * pace.slow_s
         rows[name] = replace(rows[name], median_ms=median(found), all_ms=tuple(found), once=once)
     del steps
     bounds_ms.append(least())

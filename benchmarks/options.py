@@ -25,7 +25,7 @@ PARTS = {
     "ablations": "each pass of the compiler left out in turn",
 }
 # Away from the base case, only these are measured with huge pages, these are weighed, and those
-# that nearly are another contender left out.
+# that nearly are another contender left out, as they are with huge pages everywhere.
 COMPARED, WEIGHED = (OURS, "dgl", "pyg"), (OURS, "dgl")
 TWINS = {"gossamer-dgl", "pyg-static"}
 QUICK_CONTENDERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic", OURS)
@@ -67,7 +67,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--thp",
         action=argparse.BooleanOptionalAction,
-        help="all once more with torch's huge pages; else those in the base cases, some in others",
+        help="all once more with torch's huge pages; else most in the base cases, some in others",
     )
     for name, what in PARTS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"{what}; only that")
@@ -128,12 +128,16 @@ def plan_of(options: argparse.Namespace) -> Plan:
     names = [name for name in wanted if CONTENDERS[name].installed]
     for name in wanted:
         if name not in names:
-            print(f"skipped {CONTENDERS[name].title}: not installed (./dev peers)", file=sys.stderr)
+            found = CONTENDERS[name]
+            by = "./dev peers --sparse" if found.requires == "torch_sparse" else "./dev peers"
+            print(f"skipped {found.title}: not installed ({by})", file=sys.stderr)
     pace = QUICK if options.quick else BASE
+    alike = set() if options.thp else TWINS
+    huge = options.thp or (options.thp is None and not options.quick)
     return Plan(
         contenders=names,
         weighed=names if options.weigh is None else options.weigh,
-        thp=names if options.thp or (options.thp is None and not options.quick) else [],
+        thp=[name for name in names if name not in alike] if huge else [],
         threads=options.threads,
         pace=with_rounds(pace, options),
     )

@@ -46,7 +46,8 @@ def draw_mode(times: Mapping[str, Mapping[str, float]], mode: str, path: Path) -
     for i, name in enumerate(names):
         ratios = [found.get(name, float("nan")) / found[OURS] for found in times.values()]
         places = [group + i * width for group in range(len(times))]
-        axes.bar(places, ratios, width, label=CONTENDERS[name].title)
+        colour = pyplot.get_cmap("tab20")(i)
+        axes.bar(places, ratios, width, label=CONTENDERS[name].title, color=colour)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_yscale("log")
     middle = width * (len(names) - 1) / 2

@@ -59,7 +59,7 @@ class Session(AbstractContextManager):
         if found is None:
             return None
         rows = {row["contender"]: row for row in found["rows"] if row["problem"] is None}
-        again = [name for name in plan.thp if name in rows]
+        again = [name for name in plan.thp if name in rows and not rows[name]["once"]]
         if again:
             say(f"{case.title}: the same with huge pages")
             pace = {**asdict(plan.pace), "budget_s": min(plan.pace.budget_s, OTHERS.budget_s)}

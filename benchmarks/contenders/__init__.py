@@ -102,6 +102,7 @@ CONTENDERS: dict[str, Contender] = {
         "PyG FastRGCNConv", "pyg", "torch_geometric", "FAST_RELATIONS", only="rgcn"
     ),
     "pyg-edge-index": Contender("PyG EdgeIndex", "pyg_edge_index", "torch_geometric"),
+    "pyg-sparse": Contender("PyG torch_sparse", "pyg_sparse", "torch_sparse"),
     "pyg-dynamic": Contender(
         "PyG compiled, dynamic", "pyg_compiled", "torch_geometric", "DYNAMIC", by_size=True
     ),

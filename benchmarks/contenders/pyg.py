@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch_geometric import typing as installed
 from torch_geometric.nn import (
     EdgeConv,
     FastRGCNConv,
@@ -21,8 +23,9 @@ from contenders import Runner, converted, of_module
 from graphs import RELATIONS, EdgeList
 from layers import HEADS, Workload
 
-# Makes what a layer takes for its graph.
+# Makes what a layer takes for its graph; for edges with types, all that it takes.
 Format = Callable[[EdgeList], Tensor]
+TypedFormat = Callable[[EdgeList], tuple]
 # Wraps a layer, such as torch.compile does.
 Wrap = Callable[[nn.Module], Callable[..., Tensor]]
 
@@ -32,20 +35,32 @@ def edge_index_of(graph: EdgeList) -> Tensor:
     return torch.stack([graph.src, graph.dst])
 
 
-def builders(form: Format, wrap: Wrap, check: Callable[[object, Tensor], None]) -> dict:
+def typed_edge_index_of(graph: EdgeList) -> tuple[Tensor, Tensor]:
+    """(2, E) and the type of each edge."""
+    return edge_index_of(graph), graph.types
+
+
+def builders(
+    form: Format,
+    wrap: Wrap,
+    check: Callable[[object, Tensor], None],
+    block_form: Format | None = None,
+) -> dict:
     """The table of a PyG contender.
 
     Args:
         form: makes the graph. wrap: what is called instead of the layer itself.
         check: raises when the layer and the graph it was called with show another path.
+        block_form: makes a block of a mini-batch, in each call; None for `form`.
     """
+    block_form = block_form or form
 
     def build(make: Callable) -> Callable[[Workload], Runner]:
         return lambda work: make(work, form, wrap, check)
 
     makers = {"gcn": gcn, "gat": gat, "edgeconv": edgeconv, "gatv2": gatv2}
     layers = {name: build(whole_graph(maker)) for name, maker in makers.items()}
-    return {**layers, "sage": build(sage)}
+    return {**layers, "sage": lambda work: sage(work, block_form, wrap, check)}
 
 
 def whole_graph(make: Callable) -> Callable[..., Runner]:
@@ -121,7 +136,9 @@ def edgeconv(work: Workload) -> tuple:
     return conv, parameters, gradients
 
 
-def rgcn(conv_class: type[RGCNConv], wrap: Wrap, check: Callable) -> Callable[[Workload], Runner]:
+def rgcn(
+    conv_class: type[RGCNConv], wrap: Wrap, check: Callable, form: TypedFormat = typed_edge_index_of
+) -> Callable[[Workload], Runner]:
     """`RGCNConv`, which goes over one relation after another, or `FastRGCNConv`, which makes the
     matrix of each edge and has no shapes that depend on data.
     """
@@ -130,14 +147,14 @@ def rgcn(conv_class: type[RGCNConv], wrap: Wrap, check: Callable) -> Callable[[W
     def build(work: Workload) -> Runner:
         conv = conv_class(work.features, work.features, RELATIONS, **fixed)
         parameters = {"weight": (conv.weight, work.weights["weight"])}
-        edge_index, seconds = converted(edge_index_of, work.graph)
-        call, types = wrap(conv), work.graph.types
+        graph, seconds = converted(form, work.graph)
+        call = wrap(conv)
         return of_module(
             work,
             parameters,
             dict,
-            [lambda: call(work.x, edge_index, types)],
-            check=lambda: check(conv, edge_index),
+            [lambda: call(work.x, *graph)],
+            check=lambda: check(conv, graph[0]),
             convert_s=seconds,
         )
 
@@ -194,9 +211,25 @@ def check_plain(conv: nn.Module, edge_index: Tensor) -> None:
         assert conv._cached_edge_index is not None
 
 
+@contextmanager
+def without_extensions() -> Iterator[None]:
+    """PyG as it is where torch_scatter and torch_sparse are not installed."""
+    before = installed.WITH_TORCH_SCATTER, installed.WITH_TORCH_SPARSE
+    installed.WITH_TORCH_SCATTER = installed.WITH_TORCH_SPARSE = False
+    try:
+        yield
+    finally:
+        installed.WITH_TORCH_SCATTER, installed.WITH_TORCH_SPARSE = before
+
+
 def plain(conv: nn.Module) -> Callable[..., Tensor]:
-    """The layer as it is."""
-    return conv
+    """The layer as it is, without the extensions."""
+
+    def call(*arguments: object) -> Tensor:
+        with without_extensions():
+            return conv(*arguments)
+
+    return call
 
 
 BUILDERS = builders(edge_index_of, plain, check_plain)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric import EdgeIndex
 from torch_geometric.nn import GCNConv
 
-from contenders.pyg import builders
+from contenders.pyg import builders, plain
 from graphs import EdgeList
 
 
@@ -28,4 +28,4 @@ def check(conv: nn.Module, edge_index: Tensor) -> None:
     assert kept._T_perm is not None
 
 
-BUILDERS = builders(edge_index_of, lambda conv: conv, check)
+BUILDERS = builders(edge_index_of, plain, check)

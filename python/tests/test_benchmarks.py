@@ -44,6 +44,7 @@ COMPARED = (
     "pyg",
     "pyg-fast-rgcn",
     "pyg-edge-index",
+    "pyg-sparse",
     "torch-csr",
     "gossamer-dgl",
     "gossamer",
@@ -65,6 +66,23 @@ def test_contenders_agree_with_the_reference(layer, mode):
         row, _ = prepare(case, name, exact)
         assert row.problem is None, f"{name}: {row.problem}"
         assert set(row.errors) == set(exact.bounds())
+
+
+@pytest.mark.skipif(not CONTENDERS["pyg-sparse"].installed, reason="./dev peers --sparse")
+@pytest.mark.parametrize("layer", ["gcn", "gat", "edgeconv", "rgcn"])
+def test_only_their_own_contender_uses_torch_scatter_and_torch_sparse(layer):
+    from contenders.pyg_sparse import OPERATORS, operators
+
+    case = tiny(layer, "training")
+    work = workload(layer, GRAPHS[case.graph](), case.features, training=True)
+    found = {
+        name: operators(CONTENDERS[name].builders()[layer](work).runs[0])
+        for name in ("pyg", "pyg-edge-index", "pyg-sparse")
+        if layer in CONTENDERS[name].builders()
+    }
+    assert found.pop("pyg-sparse").issuperset(OPERATORS[layer])
+    seen = set().union(*found.values())
+    assert not any(name.startswith(("torch_scatter::", "torch_sparse::")) for name in seen)
 
 
 @pytest.mark.parametrize("name", ["gossamer", "without-split-linear"])
@@ -384,7 +402,10 @@ def test_quick_runs_hold_what_bars_speak_of():
 def test_without_options_everything_is_measured():
     everything = options.parse([])
     assert options.parts_of(everything) == ["cases", *options.PARTS]
-    assert options.plan_of(everything).thp
+    plan = options.plan_of(everything)
+    assert set(plan.contenders) - set(plan.thp) <= options.TWINS
+    assert options.plan_of(options.parse(["--thp"])).thp == plan.contenders
+    assert not options.plan_of(options.parse(["--no-thp"])).thp
     assert options.parts_of(options.parse(["--layers", "gat"])) == ["cases"]
     assert options.parts_of(options.parse(["--scaling", "--growth"])) == ["scaling", "growth"]
 
@@ -546,6 +567,14 @@ def test_a_case_is_measured_in_forks_and_not_again(tmp_path):
     assert session.measured([found], case, plan)
     assert not session.measured([found], case, replace(plan, thp=[]))
     assert not session.measured([{**found, "how": {}}], case, plan)
+
+
+def test_who_is_called_once_is_not_measured_with_huge_pages():
+    case = tiny("gcn", "inference")
+    plan = options.Plan(["torch-csr", "gossamer"], [], ["torch-csr", "gossamer"], 2, Pace(1, 0, 0))
+    with session.Session({case: plan}) as processes:
+        found = processes.case(case, plan)
+    assert [(row["once"], row["thp_ms"]) for row in found["rows"]] == [(True, None)] * 2
 
 
 def test_progress_says_how_long_the_rest_takes(monkeypatch):

@@ -160,6 +160,8 @@ def plan_for(case: Case, options: argparse.Namespace, plan: Plan) -> Plan:
         left_out |= set(kept) - {OURS, *(name for names in bars for name in names)}
     else:
         left_out |= TWINS
+        if "pyg-sparse" in plan.contenders:
+            left_out.add("pyg-edge-index")  # the other way to sort the edges
         plan = replace(plan, pace=with_rounds(OTHERS, options))
     if options.contenders is None:
         kept = [name for name in kept if name not in left_out]

@@ -543,7 +543,10 @@ def test_other_cases_leave_out_what_is_slow_and_weigh_less():
         "gossamer-dgl",
         "pyg-static",
         "pyg-fast-rgcn",
+        "pyg-edge-index",
     }
+    unsorted = replace(plan, contenders=[name for name in CONTENDERS if name != "pyg-sparse"])
+    assert "pyg-edge-index" in options.plan_for(wide, everything, unsorted).contenders
     assert found.weighed == ["dgl", "gossamer"]
     assert found.thp == ["dgl", "pyg", "gossamer"]
     chosen = options.parse(["--contenders", "dgl-udf", "--weigh", "dgl-udf"])

@@ -6,7 +6,8 @@ import importlib.util
 import itertools
 import tempfile
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +31,8 @@ from programs.threads import threads
 FLOAT64_GRADIENT_BOUND = 1e-10
 NOISE_FACTOR = 10.0
 NOISE_SEEDS = range(3)
-UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}
+UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8}
+BFLOAT16_BOUND = 8 * UNIT[torch.bfloat16]
 
 Results = dict[str, torch.Tensor]
 _numbers = itertools.count()
@@ -121,15 +123,31 @@ class _Check:
                 found = self.evaluate(fast, self.dtype)
             kinds.append(self.compare(found, name))
             with threads(2), nullcontext() if call else _Regions():
-                self.compare_bits(self.evaluate(fast, self.dtype), found, name)
+                self.compare_bits(self.evaluate(fast, self.dtype), found, name, "with two threads")
         for number in settings.variants:
             with threads(1), native.forced_variant(number):
                 found = self.evaluate(fast, self.dtype)
             kinds.append(self.compare(found, f"{label}, variant {number}"))
+        if settings.thorough and not without:
+            self.compare_changed(fast)
         report = gs.explain(fast)
         if report.fallbacks:
             raise Disagreement(f"{label}: the compiler refused {report.fallbacks[0]}")
         return max(kinds), report.mode == "whole"
+
+    def compare_changed(self, fast: CompiledModule) -> None:
+        """What is changed in place before the backward changes no gradient, or torch refuses."""
+        with threads(1):
+            found = self.evaluate(fast, self.dtype)
+            inputs = [rows.name for rows in self.trial.rows]
+            for name in [*inputs, *dict(fast.named_parameters())]:
+                try:
+                    changed = self.evaluate(fast, self.dtype, change=name)
+                except RuntimeError as error:
+                    if "inplace operation" not in str(error):
+                        raise
+                else:
+                    self.compare_bits(changed, found, "compiled", f"when {name} changed")
 
     def compare_fallback(self, refusal: gs.errors.UnsupportedError) -> str:
         """What cannot be compiled runs eagerly, with equal results, and is reported."""
@@ -148,27 +166,35 @@ class _Check:
     def model(self, dtype: torch.dtype) -> nn.Module:
         model = self.module.Model()
         fill_parameters(model, self.trial.seed)
-        return model.to(dtype)
+        return model.to(self.dtype).to(dtype)
 
-    def evaluate(self, model: nn.Module, dtype: torch.dtype) -> Results:
-        """Outputs, and gradients of a weighted sum of them for every input and parameter."""
+    def evaluate(self, model: nn.Module, dtype: torch.dtype, change: str = "") -> Results:
+        """Outputs, and gradients of a weighted sum of them for every input and parameter.
+
+        The input or parameter `change` is changed in place between forward and backward.
+        """
         rows, graph = self.trial.rows, self.trial.graph
-        inputs = [self.draw(spec, dtype) for spec in rows]
-        outputs = model(*graph.build(gossamer_library()), *inputs)
-        leaves = {r.name: x for r, x in zip(rows, inputs, strict=True) if x.requires_grad}
+        inputs = {spec.name: self.draw(spec, dtype) for spec in rows}
+        given = {name: x.clone() if name == change else x for name, x in inputs.items()}
+        outputs = model(*graph.build(gossamer_library()), *given.values())
+        leaves = {name: x for name, x in inputs.items() if x.requires_grad}
         leaves |= dict(model.named_parameters())
         total = sum((v * _weights(k, v)).sum() for k, v in outputs.items() if v.requires_grad)
-        results = {name: value.detach() for name, value in outputs.items()}
+        results = {name: value.detach().clone() for name, value in outputs.items()}
         found: Any = [None] * len(leaves)
-        if isinstance(total, torch.Tensor):
-            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        with _changed((leaves | given)[change]) if change else nullcontext():
+            if isinstance(total, torch.Tensor):
+                found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         for (name, leaf), grad in zip(leaves.items(), found, strict=True):
             results[f"gradient of {name}"] = torch.zeros_like(leaf) if grad is None else grad
         return results
 
     def draw(self, spec: Rows, dtype: torch.dtype) -> torch.Tensor:
-        value = spec.draw(self.trial.graph.count(spec.where), 0, dtype, self.trial.seed, spec.name)
-        return value.requires_grad_(value.is_floating_point())
+        count = self.trial.graph.count(spec.where)
+        value = spec.draw(count, 0, self.dtype, self.trial.seed, spec.name)
+        if not value.is_floating_point():
+            return value
+        return value.to(dtype).requires_grad_()
 
     # --- comparisons ------------------------------------------------------------------------------
 
@@ -193,18 +219,18 @@ class _Check:
             outcome = "rounding"
         return outcome
 
-    def compare_bits(self, found: Results, single: Results, label: str) -> None:
+    def compare_bits(self, found: Results, before: Results, label: str, when: str) -> None:
         for name, value in found.items():
-            if not torch.equal(value.nan_to_num(7.0), single[name].nan_to_num(7.0)):
-                gap = (value - single[name]).abs().max().item()
-                raise Disagreement(f"{label}: {name} changes by {gap:.2e} with two threads")
+            if not torch.equal(value.nan_to_num(7.0), before[name].nan_to_num(7.0)):
+                gap = (value - before[name]).abs().max().item()
+                raise Disagreement(f"{label}: {name} changes by {gap:.2e} {when}")
 
     def bound(self, name: str) -> float:
         """The error measure of one tensor."""
         if self.eager is None:
             return FLOAT64_GRADIENT_BOUND if name.startswith("gradient") else FLOAT64_BOUND
         earned = EAGER_FACTOR * error(self.eager[name], self.reference[name]) + EAGER_SLACK
-        return min(FLOAT32_BOUND, earned)
+        return min(BFLOAT16_BOUND if self.dtype == torch.bfloat16 else FLOAT32_BOUND, earned)
 
     def rounding(self, name: str) -> float:
         """How far noise of the size of rounding errors moves a tensor of the eager result."""
@@ -217,6 +243,21 @@ class _Check:
                 for key, value in moved.items():
                     self.noise[key] = max(self.noise[key], error(value, self.reference[key]))
         return self.noise[name]
+
+
+@contextmanager
+def _changed(tensor: torch.Tensor) -> Iterator[None]:
+    """Other numbers in a tensor while the context is open; labels stay labels."""
+    before = tensor.detach().clone()
+    with torch.no_grad():
+        tensor.copy_(before.flip(0) if before.dim() else before + 1)
+        if tensor.is_floating_point():
+            tensor.add_(1)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            tensor.copy_(before)
 
 
 def _weights(name: str, value: torch.Tensor) -> torch.Tensor:

@@ -41,7 +41,7 @@ class Settings:
     calls: 1 runs regions only; at the second call the whole forward becomes one program.
     without: sets of optional passes; the program is compiled once without each of them.
     variants: those of the program that are forced in turn, where it has them.
-    thorough: all this was chosen already.
+    thorough: all this was chosen already, and what the backward reads is changed before it.
     """
 
     dtype: str = "float64"
@@ -338,7 +338,7 @@ def _settings(f: Forward, thorough: bool) -> Settings:
     numerics = f.choose(["fast", "fast", "fast", "strict"])
     if thorough:
         return Settings(
-            dtype,
+            f.choose([dtype, dtype, "bfloat16"]),
             2,
             numerics,
             (*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case
+from cases import BASE_FEATURES, BASE_GRAPH, MODES, Case, graph_for
 from contenders import CONTENDERS, OURS
 from layers import HEADS
 from scaling import EDGES, SHAPES
 
 COMPILED = ("pyg-dynamic", "pyg-static")
-BATCH_PEERS = ("dgl-udf", "dgl", "pyg", "pyg-edge-index", "pyg-dynamic")
+# Layers without bars of their own, which must be faster than every peer that was timed; these at
+# least are named.
+OTHERS, PEERS = ("gatv2", "rgcn", "sage"), ("dgl-udf", "dgl", "pyg")
 
 # At least so many times faster than each; of several contenders, than the fastest of them.
 SPEED: dict[tuple[str, str], dict[tuple[str, ...], float]] = {
@@ -101,20 +104,24 @@ def verdicts(record: Mapping) -> list[Verdict]:
     for layer, mode in SPEED:
         entry = cases.get(Case(layer, mode, BASE_GRAPH, BASE_FEATURES), {"rows": [], "nodes": 0})
         rows = {row["contender"]: row for row in entry["rows"]}
-        wanted = dict(SPEED[layer, mode])
-        if mode == "training":
-            wanted |= {(name,): 1 for name in rows if is_other(rows[name], wanted)}
-        found += speed(f"{layer} {mode}", rows, wanted)
+        found += speed(f"{layer} {mode}", rows, with_others(rows, SPEED[layer, mode]))
         found += memory(f"{layer} {mode}", rows, entry["nodes"], MEMORY[layer, mode])
-    for mode in MODES:
-        entry = cases.get(Case("sage", mode, "sampled", BASE_FEATURES), {"rows": [], "nodes": 0})
+    for layer, mode in itertools.product(OTHERS, MODES):
+        case = Case(layer, mode, graph_for(layer, BASE_GRAPH), BASE_FEATURES)
+        entry = cases.get(case, {"rows": []})
         rows = {row["contender"]: row for row in entry["rows"]}
-        peers = [name for name in CONTENDERS if not name.startswith(OURS) and name in rows]
-        found += speed(f"sage {mode}", rows, {(name,): 1 for name in peers or BATCH_PEERS})
-        if mode == "training":
+        named = {(name,): 1 for name in PEERS}
+        found += speed(f"{layer} {mode}", rows, with_others(rows, named))
+        if (layer, mode) == ("sage", "training"):
             found += memory("sage training", rows, 0, ("DGL built-ins", share_of_dgl(1)))
     parts = (attention(cases), threads(record), scaling(record), startup(record))
     return [v for part in (found, *parts, growth(record), schedules(record)) for v in part]
+
+
+def with_others(rows: Rows, wanted: Mapping[tuple[str, ...], float]) -> dict:
+    """What is wanted, and that no other peer that was timed is faster."""
+    others = {(name,): 1 for name in rows if is_other(rows[name], wanted)}
+    return {**wanted, **others}
 
 
 def is_other(row: Mapping[str, object], wanted: Mapping[tuple[str, ...], float]) -> bool:

@@ -101,7 +101,7 @@ def parts_of(options: argparse.Namespace) -> list[str]:
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
     """The cases that the command line asks for."""
-    layers = options.layers or [name for name in LAYERS if not options.quick or has_bars(name)]
+    layers = options.layers or [name for name in LAYERS if not options.quick or is_quick(name)]
     modes = options.modes or list(MODES)
     if options.graphs or options.features:
         graphs = options.graphs or [BASE_GRAPH]
@@ -117,8 +117,8 @@ def base_cases(options: argparse.Namespace) -> list[Case]:
     return product(layers, options.modes or MODES, [BASE_GRAPH], [BASE_FEATURES])
 
 
-def has_bars(layer: str) -> bool:
-    """Whether bars speak of a layer: of whole graphs some, of sampled blocks all."""
+def is_quick(layer: str) -> bool:
+    """Whether `--quick` measures a layer: those whose bars have factors, and those on blocks."""
     return LAYERS[layer].on_blocks or any(layer == name for name, _ in SPEED)
 
 

@@ -259,6 +259,19 @@ def test_bars():
     ]
 
 
+def test_no_peer_is_faster():
+    """Whether a bar names it or not, on the graph that a layer runs on."""
+    gcn = entry("gcn", "inference", {"dgl": 40.0, "torch-csr": 9.0, "gossamer": 10.0}, {})
+    rgcn = entry("rgcn", "training", {"pyg": 12.0, "pyg-sparse": 8.0, "gossamer": 10.0}, {})
+    rgcn["case"]["graph"] = "relations"
+    assert [(v.about, v.found, v.met) for v in measured({"cases": [gcn, rgcn]})] == [
+        ("gcn inference vs DGL built-ins", "4.0x", True),
+        ("gcn inference vs torch.sparse CSR", "0.9x", False),
+        ("rgcn training vs PyG", "1.2x", True),
+        ("rgcn training vs PyG torch_sparse", "0.8x", False),
+    ]
+
+
 def test_bars_between_layers_and_threads():
     gcn, gat = (
         entry(layer, "inference", {"gossamer": t}, {}) for layer, t in (("gcn", 10), ("gat", 20))

@@ -98,12 +98,22 @@ public:
   }
 
   void emit() {
+    if (plan.blockRows > 1 && frame.gatheredBytes() > 0)
+      for (const Phase &phase : plan.phases)
+        next.products +=
+            llvm::count_if(phase.rowStages, [](const Stage &stage) {
+              return isProduct(stage) && StageEmitter::mayAsk(stage);
+            });
     for (size_t i = 0; i < plan.phases.size(); ++i)
       emitPhase(plan.phases[i], kPartsPerPhase * int64_t(i));
     emitPending();
   }
 
 private:
+  static bool isProduct(const Stage &stage) {
+    return stage.kind == Stage::Kind::Linear;
+  }
+
   void emitPhase(const Phase &phase, int64_t part) {
     SmallVector<const Stage *> rowStages;
     auto endRowStages = [&] {
@@ -115,18 +125,20 @@ private:
       rowStages.clear();
     };
     for (const Stage &stage : phase.rowStages) {
-      if (stage.kind != Stage::Kind::Linear || plan.blockRows == 1) {
+      if (!isProduct(stage) || plan.blockRows == 1) {
         rowStages.push_back(&stage);
         continue;
       }
       endRowStages();
       emitPending();
       emitPart(b, frame, plan, part + kRowPart,
-               [&] { stages.emitLinearOverRows(stage); });
+               [&] { stages.emitLinearOverRows(stage, next); });
+      next.product += StageEmitter::mayAsk(stage);
     }
     endRowStages();
     if (phase.edgeStages.empty())
       return;
+    next.isOfNextBlock = true; // what this one reads is near by now
     add(part + kEdgePart, [this, &phase] {
       emitSweep(b, frame, stages, phase, plan.blockEdges);
     });
@@ -165,6 +177,7 @@ private:
   KernelFrame &frame;
   StageEmitter &stages;
   const Plan &plan;
+  NextSweep next;
   SmallVector<std::function<void()>> pending; // for each row
 };
 } // namespace

@@ -26,6 +26,9 @@ using namespace gossamer;
 using namespace gossamer::lowering;
 
 static constexpr int64_t kRowsPerTile = 4;
+/// Of a sum, between two times that rows are asked for. Several rows at a time
+/// share the wait for their pages, and more would not be on their way at once.
+static constexpr int64_t kStepsBetween = 16;
 
 /// Idle lanes are 0, and nothing is read for them.
 static Value loadColumns(ImplicitLocOpBuilder &b, KernelFrame &frame,
@@ -90,7 +93,8 @@ void StageEmitter::storeProduct(const Stage &stage, Value value, Value row,
 /// outputs[r][o] = sum_k inputs[r][k] * weight[k][o], for o in `tile`.
 void StageEmitter::emitProductTile(const Stage &stage, const Tile &tile,
                                    ArrayRef<Value> inputs,
-                                   ArrayRef<Value> outputs) {
+                                   ArrayRef<Value> outputs,
+                                   function_ref<void(Value)> betweenSteps) {
   Type element = stage.places.front().element;
   // Only AVX has masked loads of these types.
   SmallVector<Segment> columns =
@@ -103,27 +107,37 @@ void StageEmitter::emitProductTile(const Stage &stage, const Tile &tile,
   for (size_t row = 0; row < inputs.size(); ++row)
     for (const Segment &part : columns)
       start.push_back(zero(b, vectorOf(element, part.lanes)));
-  Carried sums = emitFor(
-      b, constant(b, 0), constant(b, stage.depth), 1, start,
-      [&](Value k, ValueRange carried) {
-        Value row = frame.element(
-            weight, element,
-            arith::MulIOp::create(b, k, constant(b, outputsOf(stage))), 0);
-        SmallVector<Value> weights;
-        for (const Segment &part : columns)
-          weights.push_back(loadColumns(
-              b, frame, frame.element(row, element, Value(), part.start),
-              element, part));
-        Carried next;
-        for (Value input : inputs) {
-          Value x = frame.load(frame.element(input, element, k, 0), element, 1);
-          for (Value w : weights)
-            next.push_back(combine(
-                b, mp::ReduceKind::Sum, carried[next.size()],
-                multiply(b, broadcastTo(b, x, lanesOf(w.getType())), w)));
-        }
-        return next;
-      });
+  auto addStep = [&](Value k, ValueRange carried) {
+    Value row = frame.element(
+        weight, element,
+        arith::MulIOp::create(b, k, constant(b, outputsOf(stage))), 0);
+    SmallVector<Value> weights;
+    for (const Segment &part : columns)
+      weights.push_back(loadColumns(
+          b, frame, frame.element(row, element, Value(), part.start), element,
+          part));
+    Carried next;
+    for (Value input : inputs) {
+      Value x = frame.load(frame.element(input, element, k, 0), element, 1);
+      for (Value w : weights)
+        next.push_back(
+            combine(b, mp::ReduceKind::Sum, carried[next.size()],
+                    multiply(b, broadcastTo(b, x, lanesOf(w.getType())), w)));
+    }
+    return next;
+  };
+  Value begin = constant(b, 0), end = constant(b, stage.depth);
+  Carried sums =
+      betweenSteps ? emitFor(b, begin, end, kStepsBetween, start,
+                             [&](Value k, ValueRange carried) {
+                               betweenSteps(k);
+                               Value last = arith::AddIOp::create(
+                                   b, k, constant(b, kStepsBetween));
+                               if (stage.depth % kStepsBetween != 0)
+                                 last = arith::MinSIOp::create(b, last, end);
+                               return emitFor(b, k, last, 1, carried, addStep);
+                             })
+                   : emitFor(b, begin, end, 1, start, addStep);
   for (auto [index, sum] : llvm::enumerate(sums))
     storeProduct(stage, sum, outputs[index / columns.size()], tile,
                  columns[index % columns.size()]);
@@ -152,10 +166,29 @@ static void forEachRows(ImplicitLocOpBuilder &b, Value first, Value last,
   });
 }
 
+bool StageEmitter::mayAsk(const Stage &product) { return product.lead == 1; }
+
+/// As large a part of the rows as steps from `k` on, for `columns`, are of all
+/// products.
+void StageEmitter::prefetchDuring(const Stage &stage, const NextSweep &next,
+                                  const Tile &columns, Value k,
+                                  const EdgesToCome &edges) {
+  int64_t outputs = outputsOf(stage), size = columns.shape.front();
+  int64_t times = llvm::divideCeil(stage.depth, kStepsBetween);
+  Value done = arith::DivUIOp::create(b, k, constant(b, kStepsBetween));
+  done = arith::MulIOp::create(b, done, constant(b, size));
+  if (Value before = columns.baseOffset(b, LinearForm{0, {times}}))
+    done = arith::AddIOp::create(b, done, before);
+  done = arith::AddIOp::create(b, done,
+                               constant(b, next.product * outputs * times));
+  prefetchToCome(edges, done, size, next.products * outputs * times);
+}
+
 /// All rows of the block, each with its leading features: they follow each
 /// other in memory. A tile of columns of the weight serves all of them before
 /// the next one is read.
-void StageEmitter::emitLinearOverRows(const Stage &stage) {
+void StageEmitter::emitLinearOverRows(const Stage &stage,
+                                      const NextSweep &next) {
   frame.row = frame.firstRow;
   Type element = stage.places.front().element;
   Value input = frame.rowOf(stage.input, nullptr);
@@ -175,7 +208,13 @@ void StageEmitter::emitLinearOverRows(const Stage &stage) {
         inputs.push_back(at(input, row, stage.depth, i));
         outputs.push_back(at(output, row, outputsOf(stage), i));
       }
-      emitProductTile(stage, columns, inputs, outputs);
+      if (next.products == 0 || !mayAsk(stage))
+        return emitProductTile(stage, columns, inputs, outputs);
+      EdgesToCome edges = edgesToCome(
+          next, arith::AddIOp::create(b, frame.firstRow, row), count);
+      emitProductTile(stage, columns, inputs, outputs, [&](Value k) {
+        prefetchDuring(stage, next, columns, k, edges);
+      });
     });
   });
 }

@@ -71,31 +71,6 @@ void StageEmitter::emitInitialValues(const Stage &stage) {
               });
 }
 
-/// Asks for the cache lines of this tile of the rows that the edge `prefetch`
-/// positions ahead will read. Into the second-level cache: the first has too
-/// few misses in flight for rows from memory.
-void StageEmitter::prefetchAhead(const Expr &expr, const Tile &tile,
-                                 const EdgeCursor &cursor) {
-  constexpr int64_t line = 64, maxLines = 16;
-  for (const ExprNode &node : expr.nodes) {
-    if (node.kind != ExprNode::Kind::Leaf || !node.perEdge ||
-        !frame.isGathered(node.value))
-      continue;
-    SmallVector<int64_t> offsets =
-        tile.laneOffsets(node.index, {0, tile.size()});
-    auto [least, most] = std::minmax_element(offsets.begin(), offsets.end());
-    Type element = getElementTypeOrSelf(node.value.getType());
-    int64_t bytes = bytesOf(element);
-    int64_t lines = std::min(maxLines, (*most - *least) * bytes / line + 1);
-    Value row = frame.element(frame.rowAhead(node.value, cursor), element,
-                              tile.baseOffset(b, node.index), *least);
-    for (int64_t i = 0; i < lines; ++i)
-      LLVM::Prefetch::create(
-          b, frame.element(row, b.getI8Type(), Value(), i * line), /*rw=*/0,
-          /*hint=*/2, /*cache=*/1);
-  }
-}
-
 Carried StageEmitter::reduceBlock(const Stage &stage, Evaluator &values,
                                   const Tile &tile, Value first, Value last) {
   int64_t lanes = lanesFor(stage.expr, options.vectorBytes);

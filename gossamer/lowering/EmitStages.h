@@ -18,6 +18,14 @@ struct EdgeRange {
 /// that code stays linear in ops.
 int64_t segmentsPerTile(const Expr &expr, const KernelOptions &options);
 
+/// The rows that products of the rows of a block ask for: those that sweeps of
+/// the block read, or of the next block, once a sweep of this one is behind.
+/// Each of `products` products asks for a part.
+struct NextSweep {
+  bool isOfNextBlock = false;
+  int64_t product = 0, products = 0;
+};
+
 class StageEmitter {
 public:
   StageEmitter(mlir::ImplicitLocOpBuilder &builder, KernelFrame &kernelFrame,
@@ -29,8 +37,11 @@ public:
   void emitOnce(const Stage &stage);
   /// A stage of a sweep.
   void emitOverEdges(const Stage &stage, const EdgeRange &range);
-  /// A product of all rows of the block.
-  void emitLinearOverRows(const Stage &stage);
+  /// Whether a product of all rows of the block can ask for rows meanwhile: not
+  /// when a row of the kernel is several rows of it.
+  static bool mayAsk(const Stage &product);
+  /// A product of all rows of the block. It asks for what `next` reads.
+  void emitLinearOverRows(const Stage &stage, const NextSweep &next);
   /// Stores what the reductions of `stage` start from into their places.
   void emitInitialValues(const Stage &stage);
 
@@ -67,6 +78,10 @@ private:
                      mlir::ValueRange right);
   void prefetchAhead(const Expr &expr, const Tile &tile,
                      const EdgeCursor &cursor);
+  EdgesToCome edgesToCome(const NextSweep &sweep, mlir::Value row,
+                          int64_t count);
+  void prefetchToCome(const EdgesToCome &edges, mlir::Value part, int64_t size,
+                      int64_t all);
 
   /// Several edges per vector, for few features.
   int64_t edgesPerVector(const Stage &stage) const;
@@ -99,7 +114,11 @@ private:
                       llvm::function_ref<void(const Tile &)> body);
   void emitProductTile(const Stage &stage, const Tile &columns,
                        llvm::ArrayRef<mlir::Value> inputs,
-                       llvm::ArrayRef<mlir::Value> outputs);
+                       llvm::ArrayRef<mlir::Value> outputs,
+                       llvm::function_ref<void(mlir::Value)> betweenSteps = {});
+  void prefetchDuring(const Stage &stage, const NextSweep &next,
+                      const Tile &columns, mlir::Value k,
+                      const EdgesToCome &edges);
   void storeProduct(const Stage &stage, mlir::Value value, mlir::Value row,
                     const Tile &tile, const Segment &columns);
 

@@ -281,24 +281,50 @@ bool KernelFrame::isGathered(Value leaf) const {
 }
 
 Value KernelFrame::rowAhead(Value leaf, const EdgeCursor &cursor) {
+  return rowAtPosition(
+      leaf, arith::MinSIOp::create(
+                b, arith::AddIOp::create(b, cursor.position, prefetch),
+                lastPosition));
+}
+
+EdgesToCome KernelFrame::edgesToCome(Value first, int64_t count, int64_t most) {
+  Value last = arith::AddIOp::create(b, first, constant(b, count));
+  Value begun = index(offsets, arith::MinSIOp::create(b, first, end));
+  Value edges = arith::SubIOp::create(
+      b, index(offsets, arith::MinSIOp::create(b, last, end)), begun);
+  edges = arith::MinSIOp::create(b, edges, constant(b, most));
+  Value isFar = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, prefetch,
+                                      constant(b, 0));
+  edges = arith::SelectOp::create(b, isFar, edges, constant(b, 0));
+  return {begun, edges};
+}
+
+Value KernelFrame::rowAtPosition(Value leaf, Value position) {
   bool atNeighbor = false;
   const Place &place = placeOf(leaf, &atNeighbor);
-  Value position = arith::MinSIOp::create(
-      b, arith::AddIOp::create(b, cursor.position, prefetch), lastPosition);
   return rowAt(tables[place.table],
                index(atNeighbor ? neighbors : edgeIds, position), place);
 }
 
 int64_t KernelFrame::gatheredBytes() const {
-  llvm::SmallSetVector<std::pair<unsigned, unsigned>, 4> read;
   int64_t bytes = 0;
+  for (Value leaf : gatheredLeaves()) {
+    const Place &place = placeOf(leaf);
+    bytes += place.width * bytesOf(place.element);
+  }
+  return bytes;
+}
+
+SmallVector<Value> KernelFrame::gatheredLeaves() const {
+  llvm::SmallSetVector<std::pair<unsigned, unsigned>, 4> read;
+  SmallVector<Value> leaves;
   auto add = [&](Value leaf) {
     if (!isGathered(leaf))
       return;
     bool atNeighbor = false;
     const Place &place = placeOf(leaf, &atNeighbor);
     if (read.insert({place.table, atNeighbor}))
-      bytes += place.width * bytesOf(place.element);
+      leaves.push_back(leaf);
   };
   for (const Phase &phase : plan.phases)
     for (const Stage &stage : phase.edgeStages) {
@@ -309,5 +335,5 @@ int64_t KernelFrame::gatheredBytes() const {
           if (node.kind == ExprNode::Kind::Leaf && node.perEdge)
             add(node.value);
     }
-  return bytes;
+  return leaves;
 }

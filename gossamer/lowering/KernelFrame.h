@@ -20,6 +20,11 @@ struct EdgeCursor {
   mlir::Value edgeId;
 };
 
+/// Positions of edges of later rows, `count` from `first` on.
+struct EdgesToCome {
+  mlir::Value first, count;
+};
+
 class KernelFrame {
 public:
   /// Emits the loads of the call's fields at the start of `function`.
@@ -68,6 +73,13 @@ public:
   /// The row that `leaf`, which is gathered, has some edges after `cursor`.
   mlir::Value rowAhead(mlir::Value leaf, const EdgeCursor &cursor);
 
+  /// The row that `leaf`, which is gathered, has for the edge at `position`.
+  mlir::Value rowAtPosition(mlir::Value leaf, mlir::Value position);
+
+  /// The edges of the rows [first, first + count) of this call, at most `most`
+  /// of them; none where all rows are near enough.
+  EdgesToCome edgesToCome(mlir::Value first, int64_t count, int64_t most);
+
   /// `pointer` + `index` elements.
   mlir::Value element(mlir::Value pointer, mlir::Type type, mlir::Value dynamic,
                       int64_t fixed);
@@ -79,6 +91,8 @@ public:
   /// Bytes that an edge reads of rows that lie anywhere: at its other end, or
   /// at its id.
   int64_t gatheredBytes() const;
+  /// Leaves with these rows, one for each table and end.
+  llvm::SmallVector<mlir::Value> gatheredLeaves() const;
 
   mlir::Value begin, end;          // rows of this call
   mlir::Value row;                 // null when the kernel has no rows

@@ -28,6 +28,7 @@ namespace gossamer::lowering {
 
 /// Bytes after a buffer that a vector at its end may touch.
 inline constexpr int64_t kBufferPadding = 128;
+inline constexpr int64_t kCacheLineBytes = 64;
 /// The least rows whose sum is added to a total; a multiple of every size of a
 /// block.
 inline constexpr int64_t kRowsPerRun = 64;

@@ -14,7 +14,8 @@
 // Ops that only copy (broadcast, reshape, slice, concat) stay behind the gather
 // unless something that computes reads them: in front of it, they would be
 // stored per node. For the same reason an elementwise op stays that makes rows
-// wider than all rows it is made from, as an outer product does.
+// wider than all rows it is made from, as an outer product does. A rounding to
+// 16 bits stays, too: rows that gradients flow through are f32.
 
 #include "gossamer/passes/NodeRows.h"
 #include "gossamer/passes/Passes.h"
@@ -61,6 +62,8 @@ static bool isWorthMoving(Operation *op, Residencies &residencies) {
   if (!isRowWise(op) || op->hasTrait<CopiesOnly>())
     return false;
   Value result = op->getResult(0);
+  if (isStorageOnly(result.getType()))
+    return false;
   if (!residencies.isLower(result))
     return false;
   return !residencies.of(result).rows || narrowEnough(op);

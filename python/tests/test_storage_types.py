@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gossamer as gs
+from gossamer.dgl.nn.functional import edge_softmax
 from programs import graphs
 from programs.library import gossamer_library
 from programs.threads import threads
@@ -421,3 +422,39 @@ def test_no_tensor_without_data_is_left_in_the_cache_of_casts():
             assert torch.equal(again, right)
         again.float().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+class EdgeFields(nn.Module):
+    """Fields of edges: rounded rows of nodes, and their softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(-1, 1, WIDTH))
+
+    def forward(self, g, x):
+        with g.local_scope():
+            g.ndata["x"] = x
+            g.apply_edges(lambda edges: {"m": edges.src["x"] * self.scale, "x": edges.dst["x"]})
+            return g.edata["m"], g.edata["x"], edge_softmax(g, g.edata["m"])
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16])
+def test_rounded_edge_fields_have_compiled_gradients(dtype):
+    model = EdgeFields().to(dtype)
+    fast = gs.compile(model, fallback="error")
+    exact = copy.deepcopy(model).double()
+    (graph,) = CASES["zero_in_degree"].build(gossamer_library())
+    rows = torch.linspace(-1, 1, graph.num_nodes() * WIDTH).view(-1, WIDTH).to(dtype)
+
+    def gradients(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+        x = x.clone().requires_grad_()
+        outputs = model(graph, x)
+        total = sum((out * torch.arange(WIDTH)).sum() for out in outputs)
+        return [*outputs, *torch.autograd.grad(total, [x, *model.parameters()])]
+
+    expected = gradients(exact, rows.double())
+    for _ in range(2):
+        for have, want in zip(gradients(fast, rows), expected, strict=True):
+            assert have.dtype == dtype
+            far = (have.double() - want).abs().max() / want.abs().max()
+            assert far <= UNITS * UNIT[dtype]

@@ -188,3 +188,18 @@ func.func @lookup_stays(%w: tensor<8x4xf32>, %t: tensor<?xi64, #node>) -> tensor
   %e = math.exp %r : tensor<?x4xf32, #edge>
   return %e : tensor<?x4xf32, #edge>
 }
+
+// -----
+
+// A rounding to 16 bits stays with what is stored: gradients flow through f32.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func @rounding_stays
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor
+func.func @rounding_stays(%x: tensor<?x4xf32, #node>) -> tensor<?x4xbf16, #edge> {
+  // CHECK-NEXT: %[[ROWS:.*]] = mp.gather src %[[X]]
+  // CHECK-NEXT: arith.truncf %[[ROWS]]
+  %m = mp.gather src %x : tensor<?x4xf32, #node> -> tensor<?x4xf32, #edge>
+  %n = arith.truncf %m : tensor<?x4xf32, #edge> to tensor<?x4xbf16, #edge>
+  return %n : tensor<?x4xbf16, #edge>
+}

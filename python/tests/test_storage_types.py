@@ -458,3 +458,32 @@ def test_rounded_edge_fields_have_compiled_gradients(dtype):
             assert have.dtype == dtype
             far = (have.double() - want).abs().max() / want.abs().max()
             assert far <= UNITS * UNIT[dtype]
+
+
+def test_shared_extrema_run_eagerly():
+    """amax compares the messages with a maximum that may be stored in 16 bits."""
+
+    def largest(g, x):
+        with g.local_scope():
+            g.ndata["x"] = x
+            g.update_all(
+                lambda edges: {"m": torch.sin(edges.src["x"])},
+                lambda nodes: {"y": nodes.mailbox["m"].amax(1)},
+            )
+            return g.ndata["y"]
+
+    (graph,) = CASES["multi_edges"].build(gossamer_library())
+    rows = torch.randn(graph.num_nodes(), WIDTH).to(BF16)
+    with pytest.raises(gs.errors.UnsupportedError, match=r"write x.max\(dim\)"):
+        gs.compile(largest, fallback="error")(graph, rows)
+    fast = gs.compile(largest)
+    with pytest.warns(gs.errors.FallbackWarning):
+        gradients = [_gradient_of_sum(f, graph, rows) for f in (largest, fast, fast)]
+    assert gradients[0].any()
+    assert torch.equal(gradients[0], gradients[1])
+    assert torch.equal(gradients[0], gradients[2])
+
+
+def _gradient_of_sum(model, graph, rows: torch.Tensor) -> torch.Tensor:
+    x = rows.clone().requires_grad_()
+    return torch.autograd.grad(model(graph, x).sum(), x)[0]

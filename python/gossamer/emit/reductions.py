@@ -14,7 +14,7 @@ from gossamer.capture.errors import UntraceableError
 from .elements import Elements
 from .ir import Type, Value
 from .lower import Lowering, out_dtype
-from .table import Table, features
+from .table import STORAGE_ONLY, Table, dtype_word, features
 
 aten = torch.ops.aten
 
@@ -137,6 +137,12 @@ def _even_extremum(kind: str) -> Any:
     """Handler for op(x, dims, keepdim), in which ties share the gradient."""
 
     def handler(lowering: Lowering, node: fx.Node) -> Table:
+        if dtype_word(node.meta["val"].dtype) in STORAGE_ONLY:
+            # Which places tie is decided by an extremum that may have been stored in 16 bits.
+            raise UntraceableError(
+                "places that share the gradient of amax or amin can't be told apart in 16 bits",
+                remedy="write x.max(dim)[0] or x.min(dim)[0], or widen with x.float()",
+            )
         table = lowering.operand(node.args[0], out_dtype(node))
         dims = node.args[1] if len(node.args) > 1 else None
         keep = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace gossamer;
@@ -213,8 +214,8 @@ static bool isContiguous(ArrayRef<int64_t> offsets) {
   return true;
 }
 
-/// Lanes at the given elements of a row: one load where they are together, a
-/// load and a shuffle where they are close, else one load each.
+/// Lanes at the given elements of a row: one load where they are together, one
+/// or two and a shuffle where they are close, else one load each.
 Value Evaluator::loadLanes(unsigned id, Value row, ArrayRef<int64_t> offsets) {
   Type element = elementOf(expr.nodes[id]);
   Type stored = element.isInteger(1) ? b.getI8Type() : element;
@@ -230,11 +231,17 @@ Value Evaluator::loadLanes(unsigned id, Value row, ArrayRef<int64_t> offsets) {
   auto [least, most] = std::minmax_element(offsets.begin(), offsets.end());
   int64_t range = *most - *least + 1;
   if (range <= 4 * lanes) {
-    Value whole = loadAt(*least, range);
+    // Two that overlap are powers of two as well: LLVM can't cut an odd number
+    // of 16-bit floats.
+    int64_t count = llvm::bit_floor(uint64_t(range)), second = range - count;
+    Value left = loadAt(*least, count);
+    Value right = second == 0 ? left : loadAt(*least + second, count);
     SmallVector<int64_t> picks;
-    for (int64_t offset : offsets)
-      picks.push_back(offset - *least);
-    return vector::ShuffleOp::create(b, whole, whole, picks);
+    for (int64_t offset : offsets) {
+      int64_t pick = offset - *least;
+      picks.push_back(pick < count ? pick : pick - second + count);
+    }
+    return vector::ShuffleOp::create(b, left, right, picks);
   }
   Value vector = zero(b, vectorOf(element, lanes));
   for (auto [lane, offset] : llvm::enumerate(offsets))

@@ -424,6 +424,41 @@ def test_no_tensor_without_data_is_left_in_the_cache_of_casts():
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
+@pytest.mark.parametrize("dtype", [BF16, F16])
+@pytest.mark.parametrize("width", [3, 8, 17])
+@pytest.mark.parametrize(
+    "part",
+    [lambda t: t[..., 1:], lambda t: t[..., ::2], lambda t: t.transpose(-1, -2)],
+    ids=["slice", "step", "transposed"],
+)
+def test_parts_of_rows_of_any_width(part, width, dtype):
+    """Lanes that do not lie side by side, in vectors of odd sizes."""
+
+    def sums(g, x, e):
+        with g.local_scope():
+            g.ndata["x"], g.edata["e"] = x, e
+            g.update_all(
+                lambda edges: {"m": part(edges.src["x"]) * 2 + part(edges.data["e"])},
+                lambda nodes: {"y": nodes.mailbox["m"].sum(1)},
+            )
+            return g.ndata["y"]
+
+    (graph,) = CASES["multi_edges"].build(gossamer_library())
+    generator = torch.Generator().manual_seed(3)
+    shape = (graph.num_nodes() + graph.num_edges(), 3, width)
+    x, e = torch.randn(shape, generator=generator).to(dtype).tensor_split([graph.num_nodes()])
+    fast = gs.compile(sums, fallback="error")
+    found = []
+    for run, kind in ((sums, torch.float64), (fast, dtype)):
+        leaves = [t.to(kind).requires_grad_() for t in (x, e)]
+        y = run(graph, *leaves)
+        upstream = torch.randn(y.shape, generator=torch.Generator().manual_seed(4)).to(dtype)
+        found.append([y, *torch.autograd.grad(y, leaves, upstream.to(kind))])
+    for want, have in zip(*found, strict=True):
+        far = (have.double() - want).abs().max() / want.abs().max()
+        assert far <= UNITS * UNIT[dtype]
+
+
 class EdgeFields(nn.Module):
     """Fields of edges: rounded rows of nodes, and their softmax."""
 

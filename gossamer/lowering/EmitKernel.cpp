@@ -87,6 +87,10 @@ static void emitCombine(ImplicitLocOpBuilder &b, KernelFrame &frame,
       stages.emitCombinePieces(stage);
 }
 
+/// A quarter of a second-level cache. In GCN with 256 x 256 numbers, what
+/// products asked for was gone again when the sweep came.
+static constexpr int64_t kManyWeightBytes = 256 << 10;
+
 namespace {
 /// Emits the phases for a block of rows: what is between two products of the
 /// block is one loop over its rows.
@@ -98,12 +102,7 @@ public:
   }
 
   void emit() {
-    if (plan.blockRows > 1 && frame.gatheredBytes() > 0)
-      for (const Phase &phase : plan.phases)
-        next.products +=
-            llvm::count_if(phase.rowStages, [](const Stage &stage) {
-              return isProduct(stage) && StageEmitter::mayAsk(stage);
-            });
+    next.products = productsThatAsk();
     for (size_t i = 0; i < plan.phases.size(); ++i)
       emitPhase(plan.phases[i], kPartsPerPhase * int64_t(i));
     emitPending();
@@ -112,6 +111,21 @@ public:
 private:
   static bool isProduct(const Stage &stage) {
     return stage.kind == Stage::Kind::Linear;
+  }
+
+  /// None when the weights of all products would push out of the second-level
+  /// cache what was asked for.
+  int64_t productsThatAsk() {
+    if (plan.blockRows == 1 || frame.gatheredBytes() == 0)
+      return 0;
+    int64_t products = 0, weightBytes = 0;
+    for (const Phase &phase : plan.phases)
+      for (const Stage &stage : phase.rowStages)
+        if (isProduct(stage)) {
+          products += StageEmitter::mayAsk(stage);
+          weightBytes += StageEmitter::weightBytes(stage);
+        }
+    return weightBytes < kManyWeightBytes ? products : 0;
   }
 
   void emitPhase(const Phase &phase, int64_t part) {

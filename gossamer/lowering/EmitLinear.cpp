@@ -168,6 +168,11 @@ static void forEachRows(ImplicitLocOpBuilder &b, Value first, Value last,
 
 bool StageEmitter::mayAsk(const Stage &product) { return product.lead == 1; }
 
+int64_t StageEmitter::weightBytes(const Stage &product) {
+  return product.depth * outputsOf(product) *
+         bytesOf(product.places.front().element);
+}
+
 /// As large a part of the rows as steps from `k` on, for `columns`, are of all
 /// products.
 void StageEmitter::prefetchDuring(const Stage &stage, const NextSweep &next,

@@ -40,6 +40,7 @@ public:
   /// Whether a product of all rows of the block can ask for rows meanwhile: not
   /// when a row of the kernel is several rows of it.
   static bool mayAsk(const Stage &product);
+  static int64_t weightBytes(const Stage &product);
   /// A product of all rows of the block. It asks for what `next` reads.
   void emitLinearOverRows(const Stage &stage, const NextSweep &next);
   /// Stores what the reductions of `stage` start from into their places.

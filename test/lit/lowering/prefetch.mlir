@@ -87,6 +87,27 @@ func.func @columns(%x: tensor<?x32xf32, #node>, %z: tensor<?x72xf32, #node>, %w:
 
 // -----
 
+// A weight of 256 KiB would push out what the product asks for: only the sweep
+// asks.
+#node = #mp.rows<0, node>
+#edge = #mp.rows<0, edge>
+// CHECK-LABEL: func.func @kernel_0
+// CHECK-NOT:     llvm.intr.prefetch
+// CHECK:         arith.mulf
+// CHECK:         llvm.intr.prefetch
+// CHECK:         return
+func.func @large_weight(%x: tensor<?x256xf32, #node>, %z: tensor<?x32xf32, #node>, %w: tensor<256x256xf32>) -> (tensor<?x256xf32, #node>, tensor<?x32xf32, #node>) attributes {mp.graphs = 1 : i64} {
+  %h:2 = mp.kernel over #node by dst (%in = %x, %other = %z, %v = %w) : (tensor<?x256xf32, #node>, tensor<?x32xf32, #node>, tensor<256x256xf32>) -> (tensor<?x256xf32, #node>, tensor<?x32xf32, #node>) {
+    %l = mp.linear %in, %v in_kernel : tensor<?x256xf32, #node>, tensor<256x256xf32> -> tensor<?x256xf32, #node>
+    %m = mp.gather src %other : tensor<?x32xf32, #node> -> tensor<?x32xf32, #edge>
+    %s = mp.reduce max dst %m : tensor<?x32xf32, #edge> -> tensor<?x32xf32, #node>
+    mp.yield %l, %s : tensor<?x256xf32, #node>, tensor<?x32xf32, #node>
+  }
+  return %h#0, %h#1 : tensor<?x256xf32, #node>, tensor<?x32xf32, #node>
+}
+
+// -----
+
 // Without rows that lie anywhere there is nothing to ask for.
 #node = #mp.rows<0, node>
 // CHECK-LABEL: func.func @kernel_0

@@ -21,7 +21,8 @@ mean nothing on another machine or beside other load. "ours is" says how many ti
 is than that row; "huge pages" is the time with `THP_MEM_ALLOC_ENABLE=1`; "format ms" is what making
 the graph's format takes, "with format" a call and that; "error" is the largest of outputs and
 gradients from float64, relative. A dash was not measured. A case is measured in one process, all
-contenders in turn; different cases may have been measured at different times.
+contenders in turn; different cases may have been measured at different times, some of them by
+earlier versions.
 
 "Outputs without gradient" are numbers of the output where rounding chooses the branch of a maximum
 or of relu: their gradients are compared in no contender (`benchmarks/decided.py`).

@@ -263,6 +263,17 @@ def test_outer_products_by_number(name, dtype):
         assert all(torch.equal(mine, other) for other in others)
 
 
+def assert_same_gradients(model, fast):
+    """Those of x and the weight, on numbers of edges and of nodes."""
+    g, t, label, found = random_graph(), types_of(), types_of(NODES), []
+    for layer in (model, fast):
+        x = rows(NODES, 12).requires_grad_()
+        out = layer(g, x, t, label)
+        found.append(torch.autograd.grad(out.square().sum(), (x, layer.weight)))
+    for right, mine in zip(*found, strict=True):
+        assert_close(mine, right)
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -281,13 +292,7 @@ def test_outer_products_by_number(name, dtype):
 def test_matrices_by_number_however_written(message):
     """Whether their gradients are outer products or not."""
     model, fast = pair_of(message, weight_of(TYPES, 12, 12))
-    g, t, label, found = random_graph(), types_of(), types_of(NODES), []
-    for layer in (model, fast):
-        x = rows(NODES, 12).requires_grad_()
-        out = layer(g, x, t, label)
-        found.append(torch.autograd.grad(out.square().sum(), (x, layer.weight)))
-    for right, mine in zip(*found, strict=True):
-        assert_close(mine, right)
+    assert_same_gradients(model, fast)
 
 
 def test_matrices_by_number_of_nodes():
@@ -299,13 +304,7 @@ def test_matrices_by_number_of_nodes():
             nodes.mailbox["m"].sum(1).unsqueeze(1), weight[nodes.data["label"]]
         ).squeeze(1),
     )
-    g, t, label, found = random_graph(), types_of(), types_of(NODES), []
-    for layer in (model, fast):
-        x = rows(NODES, 12).requires_grad_()
-        out = layer(g, x, t, label)
-        found.append(torch.autograd.grad(out.square().sum(), (x, layer.weight)))
-    for right, mine in zip(*found, strict=True):
-        assert_close(mine, right)
+    assert_same_gradients(model, fast)
 
 
 def test_one_bad_gradient_stays_with_its_type():

@@ -1,7 +1,7 @@
 #include "gossamer/lowering/OuterFactors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace gossamer;
@@ -13,14 +13,17 @@ static constexpr int64_t kLeastFactor = 8;
 /// Whether node `id` depends on the index of some dim of [first, last).
 static bool dependsOn(const Expr &expr, unsigned id, unsigned first,
                       unsigned last) {
-  const ExprNode &node = expr.nodes[id];
-  if (node.hasIndex())
-    for (unsigned dim = first; dim < last; ++dim)
-      if (node.index.coefficients[dim] != 0 && expr.dims[dim] > 1)
-        return true;
-  return llvm::any_of(node.operands, [&](unsigned operand) {
-    return dependsOn(expr, operand, first, last);
-  });
+  llvm::SmallSetVector<unsigned, 16> reached; // each once, however often read
+  reached.insert(id);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const ExprNode &node = expr.nodes[reached[i]];
+    if (node.hasIndex())
+      for (unsigned dim = first; dim < last; ++dim)
+        if (node.index.coefficients[dim] != 0 && expr.dims[dim] > 1)
+          return true;
+    reached.insert(node.operands.begin(), node.operands.end());
+  }
+  return false;
 }
 
 static void keepDims(LinearForm &form, unsigned first, unsigned last) {

@@ -76,6 +76,7 @@ private:
   ArrayRef<int64_t> dims;
   function_ref<bool(Value)> isLeaf;
   using Key = std::pair<void *, std::vector<int64_t>>;
+  static Key keyOf(Value value, const AxisForms &at);
   std::map<Key, unsigned> known; // only ever looked up, never iterated
 };
 
@@ -94,13 +95,17 @@ static LinearForm flatten(const AxisForms &at, ArrayRef<int64_t> strides,
   return flat;
 }
 
-std::optional<unsigned> ExprBuilder::add(ExprNode node, const AxisForms &at) {
-  Key key{node.value.getAsOpaquePointer(), {}};
+ExprBuilder::Key ExprBuilder::keyOf(Value value, const AxisForms &at) {
+  Key key{value.getAsOpaquePointer(), {}};
   for (const LinearForm &form : at) {
     key.second.push_back(form.offset);
     llvm::append_range(key.second, form.coefficients);
   }
-  auto [entry, isNew] = known.try_emplace(key, nodes.size());
+  return key;
+}
+
+std::optional<unsigned> ExprBuilder::add(ExprNode node, const AxisForms &at) {
+  auto [entry, isNew] = known.try_emplace(keyOf(node.value, at), nodes.size());
   if (isNew)
     nodes.push_back(std::move(node));
   return entry->second;
@@ -214,6 +219,10 @@ std::optional<unsigned> ExprBuilder::visitOp(Operation *op,
 std::optional<unsigned> ExprBuilder::compute(Operation *op, ValueRange operands,
                                              const AxisForms &at,
                                              ExprNode::Kind kind) {
+  // Before its operands: in a chain of squares they would double each time.
+  auto before = known.find(keyOf(op->getResult(0), at));
+  if (before != known.end())
+    return before->second;
   ExprNode node{kind, op->getResult(0), {}, {}, false};
   for (Value operand : operands) {
     std::optional<unsigned> id = visit(operand, at);
